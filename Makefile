@@ -5,17 +5,22 @@ INTEROP_PEERS := google-adk strands-agents agent-framework litellm crewai beeai-
 FEW_INTEROP_PEERS := google-adk strands-agents agent-framework
 FRAMEWORKS := langgraph pydantic-ai openai-agents crewai google-adk agent-framework a2a-sdk-1 a2a-sdk-0.3
 BIN := .venv/bin
-CRASH_TESTS := tests/crashes tests/engine/test_kill.py \
+CRASH_TESTS := tests/crashes tests/engine/test_kill.py tests/engine/test_delivery_kill.py \
 	$(wildcard tests/host/test_*_sigkill.py tests/host/test_*_crashes.py)
 PEER_CHECKS := tests/check/test_peers.py tests/proxy/test_old_sdk.py
 CORE_TESTS := tests/protocol tests/dialects tests/wire tests/conformance tests/test_golden.py tests/test_signing_interop.py
 MCP_TESTS := tests/host/test_mcp_reference_servers.py tests/mcp/test_mcp_command.py
-HOST_TESTS := tests/host tests/mcp tests/ai_catalog
-CLI_TESTS := tests/cli
+HOST_TESTS := tests/host tests/mcp tests/ai_catalog tests/console
+CLI_TESTS := tests/cli tests/keys/test_rotation_in_processes.py
+DEPLOY_TESTS := tests/deploy
+RESTART_TESTS := tests/cluster_restart
+POSTGRES_TESTS := $(wildcard tests/stores/test_postgres*.py) tests/cluster
+# Suites that run on stores in memory and in files otherwise.
+SUITES_ON_POSTGRES := tests/engine tests/agents tests/adapters tests/conformance
 # Long tests that have targets of their own.
-OTHER_TARGETS := tests/test_tutorial.py tests/test_installing.py $(CRASH_TESTS) $(PEER_CHECKS) $(MCP_TESTS)
+OTHER_TARGETS := $(DEPLOY_TESTS) $(RESTART_TESTS) $(POSTGRES_TESTS) tests/test_tutorial.py tests/test_installing.py tests/test_release.py $(CRASH_TESTS) $(PEER_CHECKS) $(MCP_TESTS)
 
-.PHONY: help run run-trip test host cli coverage core-coverage tutorial installing crashes-short peer-checks mcp check format bench soak soak-short chaos crashes mutations test-pythons interop interop-short lock proto docs clean
+.PHONY: help run run-trip console console-test browser cluster deployment rolling-restart test host host-postgres cli postgres coverage core-coverage tutorial installing release crashes-short peer-checks mcp check format bench soak soak-short webhook-soak simulation chaos chaos-short chaos-mutation crashes mutations test-pythons interop interop-short lock proto docs clean postgres-versions screenshots
 
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -25,13 +30,13 @@ run run-trip: GRPC_PORT ?= off
 run: STORE ?= sqlite:///.venv/run.db
 # The token of the tenant in a development store is kept beside it, so that every start can show a command to paste.
 run: TOKEN_FILE = $(if $(filter sqlite:///%,$(STORE)),$(STORE:sqlite:///%=%).tenant-token)
-run: .venv/.installed ## Start a host with agents at http://127.0.0.1:8080 and say what to paste. Also PORT=, GRPC_PORT=, STORE=.
+run: .venv/.installed console ## Start a host with agents at http://127.0.0.1:8080 and say what to paste. Also PORT=, GRPC_PORT=, STORE=.
 	@echo "If port $(PORT) is in use: make run PORT=8081"
 	@exec $(BIN)/parley up --port $(PORT) --grpc-port $(GRPC_PORT) --store $(STORE) --drain-seconds 0 --log-level warning \
 		$(if $(TOKEN_FILE),--tenant-token-file $(TOKEN_FILE))
 
 run-trip: STORE ?= sqlite:///.venv/run-trip.db
-run-trip: .venv/.installed ## Serve the example of a trip planner that streams a model and delegates. Also PORT=, GRPC_PORT=, STORE=.
+run-trip: .venv/.installed console ## Serve the example of a trip planner that streams a model and delegates. Also PORT=, GRPC_PORT=, STORE=.
 	@echo "A trip planner. It streams what a model says, makes a file, and has a second agent convert the budget."
 	@echo "Say «Rome»: it asks for how long, and in the end the second agent's question comes through."
 	@echo "Stop it in the middle of a plan and run it again: it goes on with the day it was at, and splices nothing."
@@ -40,14 +45,36 @@ run-trip: .venv/.installed ## Serve the example of a trip planner that streams a
 	@exec $(BIN)/parley serve examples/trip.py examples/currency.py --root-agent trip-planner \
 		--port $(PORT) --grpc-port $(GRPC_PORT) --store $(STORE) --drain-seconds 0 --log-level warning
 
-test: .venv/.installed peers ## Run the tests, without those of a host and of commands: `make host`, `make cli`.
-	$(BIN)/pytest --numprocesses auto $(OTHER_TARGETS:%=--ignore=%) $(HOST_TESTS:%=--ignore=%) $(CLI_TESTS:%=--ignore=%)
+console: .venv/.installed ## Build the page of the console, if it is missing or its sources have changed.
+	@$(BIN)/python scripts/build_console.py
 
-host: .venv/.installed peers ## Run the tests of a host: agents, tenants, and all that a platform has.
+console-test: .venv/.installed ## Check the types of the page of the console, run its tests, and build it within its size.
+	$(BIN)/python scripts/build_console.py --test
+
+BROWSER_PEERS := a2a-sdk-1.3.0 a2a-sdk-0.3.26 fasta2a a2a-js chromium
+browser: .venv/.installed console $(BROWSER_PEERS:%=.peers/%/.installed) ## Drive the console in a real Chromium, against real servers: some minutes.
+	$(BIN)/pytest -q -n 2 --dist loadfile tests_browser
+
+cluster: PORT ?= 8080
+cluster: .venv/.installed ## Start PostgreSQL, NATS, three replicas and a balancer at http://127.0.0.1:8080, and say what to kill. Also PORT=, FOLDER=.
+	@exec $(BIN)/python -m scripts.cluster --port $(PORT) $(if $(FOLDER),--folder $(FOLDER))
+
+test: .venv/.installed peers ## Run the tests, and a cluster under ten faults. `make host` and `make cli` have those of a host, the console and commands.
+	$(BIN)/pytest --numprocesses auto $(OTHER_TARGETS:%=--ignore=%) $(HOST_TESTS:%=--ignore=%) $(CLI_TESTS:%=--ignore=%)
+	@$(MAKE) --no-print-directory chaos-short
+
+host: .venv/.installed peers ## Run the tests of a host (agents, tenants, and all that a platform has) and of the console.
 	$(BIN)/pytest --numprocesses auto $(HOST_TESTS) $(OTHER_TARGETS:%=--ignore=%)
+
+host-postgres: .venv/.installed ## Run the tests of a host on PostgreSQL instead of stores in memory and in files.
+	PARLEY_TEST_STORE=postgres $(BIN)/pytest --numprocesses auto tests/host $(OTHER_TARGETS:%=--ignore=%)
 
 cli: .venv/.installed peers ## Run the tests of the commands, most of them in processes of their own.
 	$(BIN)/pytest --numprocesses auto $(CLI_TESTS)
+
+postgres: .venv/.installed peers ## The PostgreSQL store, hints between processes, and the engine and all bindings on PostgreSQL.
+	$(BIN)/pytest -q --numprocesses auto $(POSTGRES_TESTS)
+	PARLEY_TEST_STORE=postgres $(BIN)/pytest -q --numprocesses auto $(SUITES_ON_POSTGRES) $(OTHER_TARGETS:%=--ignore=%)
 
 coverage: .venv/.installed peers ## Run all three, and show which lines no test runs.
 	$(BIN)/coverage erase
@@ -60,13 +87,16 @@ core-coverage: .venv/.installed peers ## The tests of the core alone must run al
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -q --numprocesses auto $(CORE_TESTS)
 	$(BIN)/coverage combine --quiet
-	$(BIN)/coverage report --precision=2 --fail-under=99.9 --include='*/protocol/*,*/dialects/*,*/wire/*'
+	$(BIN)/coverage report --precision=2 --fail-under=99.9 --include='*/parley/protocol/*,*/parley/dialects/*,*/parley/wire/*'
 
 tutorial: .venv/.installed ## Type every command of the tutorial into real terminals.
 	$(BIN)/pytest -q tests/test_tutorial.py
 
-installing: .venv/.installed .peers/lowest/.installed ## Try the wheel as its users have it: type checkers, lowest versions, extras.
-	$(BIN)/pytest -q -n 2 tests/test_installing.py
+installing: .venv/.installed .peers/lowest/.installed console ## Try the wheel as its users have it: type checkers, lowest versions, extras.
+	$(BIN)/pytest -q -n 2 --dist loadgroup tests/test_installing.py tests/test_release.py
+
+release: .venv/.installed console ## Build sdist and wheel twice, check both, and write them with an SBOM into dist: some minutes. Also RELEASE="--accept ID".
+	$(BIN)/python -m scripts.release $(RELEASE)
 
 check: .venv/.installed ## Format check, lint, types, import layers, generated files.
 	$(BIN)/ruff format --check .
@@ -80,15 +110,23 @@ format: .venv/.installed ## Format and fix what can be fixed.
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: .venv/.installed peers ## Measure, against peers in the same run; writes bench/RESULTS.md.
+bench: .venv/.installed peers console .peers/chromium/.installed ## Measure, against peers in the same run; writes bench/RESULTS.md, CLIENT.md, CLUSTER.md and CONSOLE.md.
 	$(BIN)/python bench/codecs.py
 	$(BIN)/python bench/engine.py
 	$(BIN)/python bench/agents.py
 	$(BIN)/python bench/server.py
 	$(BIN)/python bench/client.py
+	$(BIN)/python bench/cluster.py
+	$(BIN)/python bench/console.py
+
+screenshots: .venv/.installed console .peers/chromium/.installed ## Make the pictures of the console in docs/images, from real runs.
+	$(BIN)/python -m scripts.screenshots
 
 soak-short: .venv/.installed ## The attacks of `soak` on memory and fairness, once each: about two minutes.
 	$(BIN)/python bench/soak.py --seconds 0
+
+webhook-soak: .venv/.installed ## 3,000 webhooks of which a third of the calls fail, beside some that hang: what is delivered, and what it costs others.
+	$(BIN)/python bench/webhook_soak.py
 
 soak: SECONDS ?= 240
 soak: .venv/.installed peers ## Attack a served agent for some minutes, and print what its memory and others' speed come to.
@@ -97,10 +135,28 @@ soak: .venv/.installed peers ## Attack a served agent for some minutes, and prin
 		PARLEY_STORE_SEED=$$seed $(BIN)/pytest -q -k suspending tests/engine tests/agents || exit 1; done
 	PARLEY_FUZZ_EXAMPLES=20000 PARLEY_TEST_SECONDS=3600 $(BIN)/pytest -o faulthandler_timeout=3700 tests/server/test_fuzzing.py tests/server/test_schemathesis.py
 
-chaos: SEEDS ?= 5000
-chaos: .venv/.installed ## Workers on one store that pause, wake and die, and random handlers that crash, for SEEDS=5000.
+simulation: SEEDS ?= 5000
+simulation: .venv/.installed ## Workers on one store that pause, wake and die, and random handlers that crash, for SEEDS=5000.
 	PARLEY_CLAIM_SEEDS=$(SEEDS) PARLEY_SIMULATION_SEEDS=$(SEEDS) PARLEY_PROGRAM_SEEDS=$$(($(SEEDS) / 10)) PARLEY_TEST_SECONDS=7200 \
 		$(BIN)/pytest -q -n 2 -o faulthandler_timeout=7300 tests/ownership tests/crashes/test_programs.py
+
+deployment: .venv/.installed .peers/deploy/.installed console ## Check the image, the Compose file, the manifests and the proxy of deploy/, and play with `make cluster`.
+	$(BIN)/pytest -q -n 2 $(DEPLOY_TESTS)
+
+rolling-restart: .venv/.installed peers ## Restart three replicas one after the other, under load from our client and a2a-sdk's: half a minute.
+	$(BIN)/pytest -q $(RESTART_TESTS)
+
+chaos: SECONDS ?= 1800
+chaos: CLIENTS ?= 200
+chaos: .venv/.installed ## Three replicas, PostgreSQL and NATS under faults for SECONDS=1800, and a checker. Also SEED=, CLIENTS=.
+	$(BIN)/python -m tests.chaos --seconds $(SECONDS) --clients $(CLIENTS) $(if $(SEED),--seed $(SEED))
+
+chaos-short: .venv/.installed ## The same with ten faults: about a minute.
+	$(BIN)/python -m tests.chaos --seconds 45 --faults 10 --clients 60 --pauses 0.2 1 --lease 1.5 $(if $(SEED),--seed $(SEED))
+
+chaos-mutation: .venv/.installed ## The checker must find what a broken fence between replicas does: about four minutes.
+	$(BIN)/python -m tests.chaos --seconds 40 --clients 60 --kinds "freeze replica" "partition" \
+		--mutate "chaos: the fence lets a former holder write" --expect "one owner at a time"
 
 crashes-short: .venv/.installed peers ## The same as `crashes`, at a few events each: about a minute.
 	$(BIN)/pytest -q -n 2 $(CRASH_TESTS)
@@ -110,6 +166,9 @@ peer-checks: .venv/.installed peers ## Check the servers of other SDKs, and thos
 
 mcp: .venv/.installed peers .peers/mcp-servers/.installed .peers/mcp-js/.installed ## MCP in real processes: parley mcp, and agents that use the reference servers of PyPI and npm.
 	$(BIN)/pytest -q -n 2 $(MCP_TESTS)
+
+postgres-versions: .venv/.installed .peers/postgres/.installed ## Run the tests of the PostgreSQL store against releases 14 to 18 (Linux).
+	$(BIN)/python -m tests.services.postgres_versions
 
 crashes: .venv/.installed peers ## Kill agents that stream and delegate at every event, and compare what all readers hold.
 	PARLEY_EVERY_CRASH=1 PARLEY_TEST_SECONDS=3600 $(BIN)/pytest -q -o faulthandler_timeout=3700 $(CRASH_TESTS)
@@ -141,7 +200,7 @@ lock: .venv/.installed ## Resolve the dependencies again.
 	$(BIN)/python scripts/lock.py
 
 clean: ## Remove everything that was created here.
-	rm -rf .venv .venvs .peers .frameworks .coverage .hypothesis .pytest_cache .ruff_cache dist
+	rm -rf .venv .venvs .peers .frameworks .coverage .hypothesis .pytest_cache .ruff_cache dist console/node_modules src/parley/console/static
 
 .venv/.installed: locks/dev.lock pyproject.toml
 	@echo "Installing into .venv, about a minute…"
@@ -177,6 +236,14 @@ $(INTEROP_PEERS:%=.peers/%/.installed): .peers/%/.installed: locks/%.lock | .ven
 
 .peers/mcp-js/.installed: tests/peers/mcp_js/package-lock.json | .venv/.installed
 	$(BIN)/python -m tests.interop.javascript tests/peers/mcp_js .peers/mcp-js
+	touch $@
+
+.peers/chromium/.installed: tests_browser/chromium/package-lock.json tests_browser/chromium/unpack.mjs | .venv/.installed
+	$(BIN)/python -m tests_browser.browser
+	touch $@
+
+.peers/postgres/.installed: tests/peers/postgres/package-lock.json | .venv/.installed
+	$(BIN)/python -m tests.interop.javascript tests/peers/postgres .peers/postgres
 	touch $@
 
 .peers/a2a-js/.installed: tests/peers/js/package-lock.json | .venv/.installed

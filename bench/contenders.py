@@ -9,10 +9,11 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -49,21 +50,31 @@ CONTENDERS = (OURS, OURS_DURABLE, SDK, SDK_DURABLE, FASTA2A, BARE)
 class Server(AbstractContextManager["Server"]):
     """A contender at work."""
 
-    def __init__(self, contender: Contender, *, send_buffer: int = 0) -> None:
+    def __init__(
+        self, contender: Contender, *, send_buffer: int = 0, store: str = "", source: Path | None = None
+    ) -> None:
+        """Start it, on a file of its own or on the `store` of a URL, with the Parley of this or another `source`."""
         self.contender = contender
         self._folder = tempfile.TemporaryDirectory(prefix="parley-bench-")
         command = [contender.python, str(HERE / "servers" / contender.script)]
         if contender.is_durable:
-            command += ["--store", str(Path(self._folder.name, "tasks.db"))]
+            command += ["--store", store or str(Path(self._folder.name, "tasks.db"))]
         if send_buffer:
             command += ["--send-buffer", str(send_buffer)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        environment = {**os.environ, "PYTHONPATH": str(source)} if source else None
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
         self.port = int(self._answer()["port"])
         self._wait_until_it_answers()
 
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def ports(self) -> tuple[int]:
+        return (self.port,)
 
     def tell(self, command: str) -> dict[str, Any]:
         """Have the server open or close its agent's gate, or say how it is."""
@@ -110,13 +121,20 @@ class Server(AbstractContextManager["Server"]):
                 return
 
 
-class Load:
-    """The load generator at work, in a process of its own."""
+class Listening(Protocol):
+    """What load is put on."""
 
-    def __init__(self, kind: str, server: Server, **options: Any) -> None:
-        command = [sys.executable, str(HERE / "load.py"), kind, "--port", str(server.port)]
+    @property
+    def ports(self) -> Sequence[int]: ...
+
+
+class Load:
+    """A load generator at work, in a process of its own."""
+
+    def __init__(self, kind: str, server: Listening, *, script: str = "load.py", **options: Any) -> None:
+        command = [sys.executable, str(HERE / script), kind, "--port", *map(str, server.ports)]
         for name, value in options.items():
-            flag = f"--{name}"
+            flag = f"--{name.replace('_', '-')}"
             values = value if isinstance(value, tuple) else (value,)
             command += [flag] if value is True else [flag, *map(str, values)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -128,6 +146,12 @@ class Load:
         if not line:
             raise RuntimeError(f"the load generator has ended with {self._process.wait()}")
         return json.loads(line)
+
+    def tell(self, line: str) -> None:
+        """Write a line to its standard input."""
+        assert self._process.stdin
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
 
     def result(self, timeout: float | None = None) -> dict[str, Any] | None:
         """What it saw in all, or None when it did not come to an end in time."""
@@ -142,7 +166,7 @@ class Load:
         return json.loads(shown.splitlines()[-1])
 
 
-def load(kind: str, server: Server, **options: Any) -> dict[str, Any]:
+def load(kind: str, server: Listening, **options: Any) -> dict[str, Any]:
     """What the load generator saw."""
     result = Load(kind, server, **options).result()
     assert result is not None

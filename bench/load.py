@@ -20,8 +20,8 @@ import json
 import resource
 import socket
 import sys
-from collections.abc import Callable
-from itertools import count
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count, cycle
 from time import perf_counter, time_ns
 
 import uvloop
@@ -73,6 +73,12 @@ BODIES: dict[str, Callable[[str], dict]] = {
     "0.1": body_0_1,
 }
 HEADERS = {"1.0": b"a2a-version: 1.0\r\n", "0.3": b"", "0.1": b""}
+
+
+def quantiles(values: Iterable[float]) -> dict[str, float]:
+    """Half of the values and 99 % of them are at most these, in their own unit."""
+    ordered = sorted(values)
+    return {f"p{part}": ordered[min(len(ordered) * part // 100, len(ordered) - 1)] for part in (50, 99)}
 
 
 class Requests:
@@ -139,9 +145,8 @@ class Sends:
         self.ended = perf_counter()
 
     def figures(self) -> dict:
-        seconds, waits = self.ended - self.begun, sorted(self.waits)
-        quantiles = {f"p{part}": waits[min(len(waits) * part // 100, len(waits) - 1)] * 1e3 for part in (50, 99)}
-        return {"replies": self.replies, "seconds": seconds, "rate": self.replies / seconds, **quantiles}
+        seconds, waits = self.ended - self.begun, quantiles(wait * 1e3 for wait in self.waits)
+        return {"replies": self.replies, "seconds": seconds, "rate": self.replies / seconds, **waits}
 
 
 class Sender(asyncio.Protocol):
@@ -193,9 +198,10 @@ class Sender(asyncio.Protocol):
         self._send()
 
 
-async def connect(port: int, load: Sends, connections: int) -> list[Sender]:
-    loop = asyncio.get_running_loop()
-    made = [await loop.create_connection(lambda: Sender(load), "127.0.0.1", port) for _ in range(connections)]
+async def connect(ports: Sequence[int], load: Sends, connections: int) -> list[Sender]:
+    """Connections that are spread evenly over the ports."""
+    loop, turns = asyncio.get_running_loop(), cycle(ports)
+    made = [await loop.create_connection(lambda: Sender(load), "127.0.0.1", next(turns)) for _ in range(connections)]
     return [sender for _, sender in made]
 
 
@@ -308,15 +314,19 @@ def stream_requests(text: str) -> Requests:
 
 
 async def stream(options: argparse.Namespace) -> dict:
-    """One stream after the other, each from its request to its last event."""
+    """One stream after the other, each from its request to its last event; with several ports, one at each at once."""
     requests = stream_requests(f"{options.manner} {options.chunks}")
-    taken = [await stream_once(options, requests.next()) for _ in range(options.times)]
-    return {"seconds": sum(taken), "rate": options.chunks * options.times / sum(taken), "best": min(taken)}
+    taken = [
+        max(await asyncio.gather(*(stream_once(options, port, requests.next()) for port in options.port)))
+        for _ in range(options.times)
+    ]
+    rate = options.chunks * options.times * len(options.port) / sum(taken)
+    return {"seconds": sum(taken), "rate": rate, "best": min(taken)}
 
 
-async def stream_once(options: argparse.Namespace, request: bytes) -> float:
+async def stream_once(options: argparse.Namespace, port: int, request: bytes) -> float:
     begun = perf_counter()
-    reader = await open_stream(options.port, request, keeps=options.checks)
+    reader = await open_stream(port, request, keeps=options.checks)
     first = await reader.begun
     seconds = await reader.ended - begun
     reader.transport.close()
@@ -358,10 +368,11 @@ def say(value: dict) -> None:
 
 async def follow(options: argparse.Namespace) -> dict:
     """Many followers of one task, some of whom stop reading once they are there."""
-    task_id = await begin_task(options.port, f"gated {options.chunks}")
+    (port,) = options.port
+    task_id = await begin_task(port, f"gated {options.chunks}")
     requests = Requests(subscribe_body(task_id), accept="text/event-stream")
-    readers = [await open_stream(options.port, requests.next()) for _ in range(options.readers)]
-    sleepers = [await open_stream(options.port, requests.next(), stalls=True) for _ in range(options.stalled)]
+    readers = [await open_stream(port, requests.next()) for _ in range(options.readers)]
+    sleepers = [await open_stream(port, requests.next(), stalls=True) for _ in range(options.stalled)]
     for reader in readers + sleepers:
         await reader.begun
     say({"ready": len(readers) + len(sleepers)})
@@ -372,12 +383,13 @@ async def follow(options: argparse.Namespace) -> dict:
 
 async def hold(options: argparse.Namespace) -> dict:
     """Streams on which nothing happens, until standard input ends."""
+    (port,) = options.port
     if options.apart:
         requests = stream_requests("gated 1")
     else:
-        task_id = await begin_task(options.port, "gated 1")
+        task_id = await begin_task(port, "gated 1")
         requests = Requests(subscribe_body(task_id), accept="text/event-stream")
-    readers = [await open_stream(options.port, requests.next()) for _ in range(options.readers)]
+    readers = [await open_stream(port, requests.next()) for _ in range(options.readers)]
     for reader in readers:
         await reader.begun
     say({"ready": len(readers)})
@@ -388,16 +400,31 @@ async def hold(options: argparse.Namespace) -> dict:
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
-def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def work_parsers(about: str) -> tuple[argparse.ArgumentParser, Callable[..., argparse.ArgumentParser]]:
+    """A parser, and a function that adds the parser of a kind of work to it."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
     kinds = parser.add_subparsers(required=True)
 
     def kind(work: Callable[..., object]) -> argparse.ArgumentParser:
         added = kinds.add_parser(work.__name__, help=work.__doc__)
         added.set_defaults(work=work)
-        added.add_argument("--port", type=int, required=True)
+        added.add_argument("--port", type=int, nargs="+", required=True)
         return added
 
+    return parser, kind
+
+
+def run_work(options: argparse.Namespace) -> None:
+    """Do the work that was chosen, and print its figures."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        try:
+            say(runner.run(options.work(options)))
+        except WrongReply as error:
+            sys.exit(f"wrong reply: {error}")
+
+
+def parse() -> argparse.Namespace:
+    parser, kind = work_parsers(__doc__)
     for_sends = kind(sends)
     for_sends.add_argument("--version", choices=BODIES, default="1.0")
     for_sends.add_argument("--text", default=TEXT)
@@ -422,14 +449,9 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    options = parse()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        try:
-            say(runner.run(options.work(options)))
-        except WrongReply as error:
-            sys.exit(f"wrong reply: {error}")
+    run_work(parse())
 
 
 if __name__ == "__main__":

@@ -143,7 +143,7 @@ class Table:
         yield ""
 
 
-def _number(value: float | None, form: str = ",.0f") -> str:
+def number(value: float | None, form: str = ",.0f") -> str:
     return "–" if value is None else "never" if value == float("inf") else format(value, form)
 
 
@@ -156,10 +156,10 @@ def send_table(figures: Figures) -> Table:
     lines = [
         (
             c.name,
-            _number(figures.best("sends", c)),
-            _number(figures.middle("sends", c)),
-            _number(figures.middle("p99", c), ".1f"),
-            _number(figures.least("send cpu", c)),
+            number(figures.best("sends", c)),
+            number(figures.middle("sends", c)),
+            number(figures.middle("p99", c), ".1f"),
+            number(figures.least("send cpu", c)),
         )
         for c in CONTENDERS
         if figures.rounds("sends", c)
@@ -172,7 +172,7 @@ def send_table(figures: Figures) -> Table:
 def dialect_table(figures: Figures) -> Table:
     versions = ("1.0", "0.3", "0.1")
     lines = [
-        (c.name, *(_number(figures.best(f"sends in {version}", c)) for version in versions))
+        (c.name, *(number(figures.best(f"sends in {version}", c)) for version in versions))
         for c in CONTENDERS
         if figures.rounds("sends in 1.0", c)
     ]
@@ -181,7 +181,7 @@ def dialect_table(figures: Figures) -> Table:
 
 def stream_table(figures: Figures, manner: str, title: str) -> Table:
     lines = [
-        (c.name, *(_number(figures.best(f"{manner} {size}", c)) for size in SIZES))
+        (c.name, *(number(figures.best(f"{manner} {size}", c)) for size in SIZES))
         for c in CONTENDERS
         if figures.rounds(f"{manner} {SIZES[0]}", c)
     ]
@@ -191,7 +191,7 @@ def stream_table(figures: Figures, manner: str, title: str) -> Table:
 def follower_table(figures: Figures) -> Table:
     def microseconds(work: str, contender: Contender) -> str:
         rounds = figures.rounds(work, contender)
-        return _number(min(rounds) * 1e6 if rounds else None)
+        return number(min(rounds) * 1e6 if rounds else None)
 
     columns = ("agent 100+0", "agent 99+1", "agent 99+0")
     lines = [
@@ -204,7 +204,7 @@ def follower_table(figures: Figures) -> Table:
 def memory_table(figures: Figures) -> Table:
     works = ("parked bytes", "parked tasks", "idle bytes", "idle bytes, own task")
     lines = [
-        (c.name, *(_number(figures.middle(work, c)) for work in works))
+        (c.name, *(number(figures.middle(work, c)) for work in works))
         for c in CONTENDERS
         if any(figures.rounds(work, c) for work in works)
     ]

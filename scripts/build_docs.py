@@ -28,12 +28,14 @@ MOVED = {
     "ARCHITECTURE.md": "project/architecture.md",
     "CONTRIBUTING.md": "project/contributing.md",
     "CHANGELOG.md": "project/changelog.md",
+    "SECURITY.md": "project/security.md",
 }
 """Pages that are not in docs/, and their paths on the site. The README is the home page of the repository only."""
 EXAMPLES = "examples.md"
 REFERENCE = (
-    *("agents", "serving", "client", "cli", "credentials", "security", "hardening", "push", "telemetry", "proxy"),
-    *("check", "limits", "operations", "errors", "lifecycle", "losses", "protocol-library", "glossary"),
+    *("agents", "serving", "cluster", "client", "cli", "credentials", "security", "keys", "hardening", "push"),
+    *("telemetry", "proxy", "check", "limits", "operations", "errors", "lifecycle", "losses", "protocol-library"),
+    "glossary",
 )
 """The order of the pages in docs/; others follow by name."""
 NOT_SEARCHED = "decisions"

@@ -15,11 +15,14 @@ LOCKS = ROOT / "locks"
 DEV = ["pyproject.toml", "--extra", "all", "--group", "dev"]
 LOWEST = ["pyproject.toml", "--extra", "all", "--resolution", "lowest-direct"]
 """The lowest versions that pyproject.toml allows, which `tests/test_installing.py` serves an agent with."""
+IMAGE_EXTRAS = ("grpc", "nats", "postgres")
+IMAGE = ["pyproject.toml", *(word for name in IMAGE_EXTRAS for word in ("--extra", name)), "-c", "locks/dev.lock"]
+"""What the container image has, in the versions that the tests run with."""
 
 
 def environments() -> dict[str, list[str]]:
     """What each lock is resolved from. Frameworks share an environment with Parley, other peers do not."""
-    return {"dev": DEV, "lowest": LOWEST} | {
+    return {"dev": DEV, "lowest": LOWEST, "image": IMAGE} | {
         source.stem: [*(["pyproject.toml"] if source.stem.startswith("framework-") else []), f"locks/{source.name}"]
         for source in sorted(LOCKS.glob("*.in"))
     }

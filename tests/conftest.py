@@ -15,6 +15,10 @@ from hypothesis import settings
 
 from tests.bounded import any_store as any_store  # a fixture
 from tests.deadlines import pytest_runtest_protocol as pytest_runtest_protocol
+from tests.services.fixtures import ON_POSTGRES
+from tests.services.fixtures import nats_server as nats_server
+from tests.services.fixtures import postgres_server as postgres_server
+from tests.services.fixtures import postgres_url as postgres_url
 
 settings.register_profile("parley", deadline=None)
 settings.load_profile("parley")
@@ -52,8 +56,14 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
     return "asyncio", {"loop_factory": _TestLoop}
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests that may take longest, so that no worker is left alone with one of them at the end."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with the tests that may take longest, so that no worker is left alone with one of them at the end.
+
+    On PostgreSQL, leave out those that are marked `embedded`.
+    """
+    if ON_POSTGRES:
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("embedded")])
+        items[:] = [item for item in items if not item.get_closest_marker("embedded")]
 
     def seconds(item: pytest.Item) -> float:
         marker = item.get_closest_marker("deadline")

@@ -13,15 +13,24 @@ import sys
 import threading
 import traceback
 from collections.abc import Generator
+from contextlib import AbstractContextManager
 from types import FrameType
 from typing import Any
 
+import anyio
 import pytest
 
+PATIENCE = float(os.environ.get("PARLEY_TEST_PATIENCE", "4"))
+"""By how much a machine may be slower than a quiet one: other work beside the tests must not fail them."""
 SECONDS = float(os.environ.get("PARLEY_TEST_SECONDS", "180"))
 """The slowest tests take ten on a machine of their own. `@pytest.mark.deadline(…)` says otherwise for one of them, and
 the variable for all: `make soak` gives them an hour."""
 REPEAT_SECONDS = 15.0
+
+
+def fail_after(seconds: float) -> AbstractContextManager[anyio.CancelScope]:
+    """Fail if the block hangs: it has `seconds` on a quiet machine, and `PATIENCE` times as many on any other."""
+    return anyio.fail_after(seconds * PATIENCE)
 
 
 class Missed(pytest.fail.Exception, SystemExit):

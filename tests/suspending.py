@@ -23,7 +23,7 @@ LONGEST_PAUSE = 4
 
 _READS = frozenset(
     {"orphaned", "configs", "count", "events", "find", "get", "has", "head", "items", "list", "list_all", "live"}
-    | {"newest", "read", "undelivered", "webhooks"}
+    | {"newest", "read", "undelivered", "webhooks", "workers", "workload", "backlog", "owners", "contexts", "sends"}
 )
 
 
@@ -45,6 +45,7 @@ class _Suspending:
         self.records = _SuspendingPart(self, store.records)
         self.leases = _SuspendingPart(self, store.leases)
         self.inbox = _SuspendingPart(self, store.inbox)
+        self.owner_data = _SuspendingPart(self, store.owner_data)
 
     async def open(self) -> None:
         await self.pause()

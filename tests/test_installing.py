@@ -1,5 +1,6 @@
 """The wheel, installed with the lowest versions that pyproject.toml allows: it serves, it calls, and it is typed."""
 
+import gzip
 import json
 import re
 import subprocess
@@ -88,6 +89,17 @@ def test_the_lowest_versions_call_the_models_of_every_provider(installed: Path, 
         printed = run(installed / "bin" / "python", "-c", MODEL_CALLS, server.base_url, *names, cwd=tmp_path)
     expected = [f"{name} {'not_found' if name[0] in 'ag' else 'Hello'}" for name in names]
     assert printed.splitlines() == expected
+
+
+def test_the_wheel_has_the_page_of_the_console_compressed_beforehand(installed: Path) -> None:
+    (static,) = installed.glob("lib/python*/site-packages/parley/console/static")
+    page = (static / "index.html").read_text()
+    names = ["index.html", *re.findall(r'"/console/(assets/[^"]+)"', page)]
+    assert len(names) >= 3
+    for name in names:
+        content = (static / name).read_bytes()
+        assert gzip.decompress((static / f"{name}.gz").read_bytes()) == content
+        assert 0 < (static / f"{name}.br").stat().st_size < len(content)
 
 
 @pytest.fixture(scope="module")

@@ -53,7 +53,7 @@ class Stage:
 def options() -> argparse.Namespace:
     """How the benchmark starts a server."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--store", default="", help="an SQLite file; in memory without")
+    parser.add_argument("--store", default="", help="an SQLite file, or the URL of a database; in memory without")
     parser.add_argument("--send-buffer", type=int, default=0, help="bytes the system may hold back for a slow reader")
     return parser.parse_args()
 

@@ -1,4 +1,4 @@
-"""The measured agent on a2a-sdk: its default handler and JSON-RPC routes, in memory or on its SQLite store.
+"""The measured agent on a2a-sdk: its default handler and JSON-RPC routes, in memory or on its database store.
 
 The agent publishes what the SDK asks for and no more: the task, its artifact, its end.
 """
@@ -62,7 +62,8 @@ def app(stage: Stage, store: str) -> Starlette:
     card = pb.AgentCard(name="Bench", description="Measured.", version="1")
     card.supported_interfaces.add(url="http://127.0.0.1/", protocol_binding="JSONRPC", protocol_version="1.0")
     card.capabilities.streaming = True
-    tasks = DatabaseTaskStore(create_async_engine(f"sqlite+aiosqlite:///{store}")) if store else InMemoryTaskStore()
+    url = store if "://" in store else f"sqlite+aiosqlite:///{store}"
+    tasks = DatabaseTaskStore(create_async_engine(url)) if store else InMemoryTaskStore()
     handler = DefaultRequestHandler(agent_executor=Talker(stage), task_store=tasks, agent_card=card)
 
     @asynccontextmanager

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parley.agents.agent import Agent
+from parley.agents.authorization import Authorized, OAuthCode
 from parley.agents.delegation.result import DelegateFailedError, DelegateResult
 from parley.agents.files import ReceivedFile
 from parley.agents.handlers import HandlerResult
@@ -28,6 +29,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Agent",
+    "Authorized",
     "Client",
     "Content",
     "DelegateFailedError",
@@ -35,6 +37,7 @@ __all__ = [
     "File",
     "HandlerResult",
     "JsonValue",
+    "OAuthCode",
     "ReceivedFile",
     "ReceivedMessage",
     "Recovery",

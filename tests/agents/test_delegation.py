@@ -403,6 +403,7 @@ async def waits(turn: Turn) -> Any:
 
 
 async def gives_up(turn: Turn) -> Any:
+    """Gives up after a time that suffices to begin the other task in a store in memory."""
     try:
         async with asyncio.timeout(0.05):
             await turn.delegate("child")
@@ -428,9 +429,9 @@ async def breaks(turn: Turn) -> Any:
         ("at work", returns, "work"),
         ("parked", returns, "ask"),
         ("parked after a restart", returns, "ask"),
-        ("asleep", gives_up, "sleep"),
-        ("given up", gives_up, "work"),
-        ("failed", breaks, "work"),
+        pytest.param(*("asleep", gives_up, "sleep"), marks=pytest.mark.embedded),
+        pytest.param(*("given up", gives_up, "work"), marks=pytest.mark.embedded),
+        pytest.param(*("failed", breaks, "work"), marks=pytest.mark.embedded),
     ],
     ids=lambda value: value if isinstance(value, str) and value not in ("work", "ask", "sleep") else "",
 )

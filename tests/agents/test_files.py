@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import trustme
-from anyio import fail_after
 
 from parley import Agent, Turn
 from parley.agents.files import ReceivedFile
@@ -21,6 +20,7 @@ from parley.protocol.messages import RawPart, UrlPart
 from parley.server.app import App
 from parley.server.webhooks.guard import PUBLIC_ONLY
 from tests.bounded import bounded
+from tests.deadlines import fail_after
 from tests.network.scripted_server import ScriptedServer
 from tests.server.serving import running
 

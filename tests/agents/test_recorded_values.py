@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
-from anyio import fail_after
 
 from parley import Agent, Turn
 from parley.protocol.events import StepRecorded
 from parley.protocol.tasks import TaskState
 from parley.testing import running
 from parley.testing.clock import FakeClock
+from tests.deadlines import fail_after
 from tests.engine.test_slow_and_failing_stores import SlowLog, until
 
 pytestmark = pytest.mark.anyio

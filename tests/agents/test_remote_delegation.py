@@ -6,7 +6,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from anyio import fail_after
 from msgspec import structs
 
 from parley import Agent, Client, DelegateFailedError, Turn
@@ -26,6 +25,7 @@ from parley.testing.clock import FakeClock
 from parley.testing.crashes import survives_crashes
 from tests.client.raw_server import STREAM, Behaviour, frame, raw_server, reply, rpc, says
 from tests.client.scripted_agent import card_of
+from tests.deadlines import fail_after
 from tests.peer_environments import ROOT, python_of, serving_process
 from tests.server.serving import running as served
 

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
 import pytest
-from anyio import fail_after
 
 from parley.check import options as check_options
 from parley.check.endpoints.time_budget import TimeBudget
@@ -20,6 +19,7 @@ from parley.check.run import check
 from parley.client.errors import UnreachableError
 from tests.check.scripted import Scripted
 from tests.client.faulty_proxy import Fault, Kind, faulty_proxy
+from tests.deadlines import fail_after
 from tests.server.serving import serving
 
 pytestmark = pytest.mark.anyio

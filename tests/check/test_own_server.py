@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anyio import fail_after
 
 from parley import Agent
 from parley.check.findings import Report, Verdict
@@ -30,6 +29,7 @@ from parley.server.security.schemes.tokens import BearerTokens
 from tests.check.scripted import Scripted
 from tests.client.test_certificates import ada
 from tests.client.test_certificates import agent as tls_agent
+from tests.deadlines import fail_after
 from tests.server.serving import echo_agent, running, serving
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 import pytest
-from anyio import fail_after
 
 from parley.check.findings import Report, Verdict
 from parley.check.options import CheckOptions
@@ -18,6 +17,7 @@ from parley.check.run import check
 from parley.protocol.cards import Binding
 from parley.protocol.versions import Version
 from tests.client.test_peers import Peer, served
+from tests.deadlines import fail_after
 
 pytestmark = pytest.mark.anyio
 

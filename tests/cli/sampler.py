@@ -51,6 +51,9 @@ def sampler() -> Agent:
                 yield "More? " + (await turn.ask("Go on?")).text
             case ["form"]:
                 yield await turn.ask("What did you spend?", form=CLAIM)
+            case ["key"]:
+                authorized = await turn.require_auth("Get a key.", url="https://keys.example", scopes=["read"])
+                yield f"a key of {len(authorized.credential)}"
             case ["auth"]:
                 yield (await turn.require_auth("Go to https://login.example")).text
             case ["wait"]:

@@ -16,8 +16,8 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
-SECONDS = 30.0
-"""A process imports for a second; a machine under load takes ten times that."""
+SECONDS = 60.0
+"""A process imports for a second; a machine under load takes many times that, and workers start one after the other."""
 
 LAST_LINE = "Press Ctrl+C to stop"
 
@@ -25,10 +25,11 @@ LAST_LINE = "Press Ctrl+C to stop"
 class Served:
     """A running command. Only this handle ends it."""
 
-    def __init__(self, command: Sequence[str], *, cwd: Path) -> None:
+    def __init__(self, command: Sequence[str], *, cwd: Path, stdin: int | None = None) -> None:
         self.process = subprocess.Popen(
             command,
             cwd=cwd,
+            stdin=stdin,
             env={**os.environ, "COLUMNS": "60", "PYTHONUNBUFFERED": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

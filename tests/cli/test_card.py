@@ -43,6 +43,7 @@ Does what it hears
   output      */*
   extension   urn:parley:cursor:1
   extension   urn:parley:idempotent-send:1
+  extension   urn:parley:webhook-auth:1
 
 Interfaces
 → JSONRPC 1.0    {url}/

@@ -19,7 +19,7 @@ COMMANDS = [
     ("send",),
     ("chat",),
     *(("tasks", name) for name in ("list", "show", "watch", "cancel")),
-    *(("push", name) for name in ("set", "list", "delete")),
+    *(("push", name) for name in ("set", "list", "delete", "listen", "deliveries", "show", "redeliver", "resume")),
 ]
 OTHERS = [("new",)]
 """Commands on the page that call no agent."""

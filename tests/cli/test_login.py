@@ -191,6 +191,18 @@ def test_a_card_that_does_not_say_whose_tokens_it_wants_is_helped_by_the_issuer(
         assert parley("send", url, "hello").stdout.strip() == "hello"
 
 
+def test_a_card_that_says_nothing_of_oauth_is_helped_by_the_agents_metadata(
+    issuer: AuthorizationServer, logins: FileLogins
+) -> None:
+    scheme = JwtIssuer(issuer.url, AUDIENCE, jwks_url=f"{issuer.url}/keys")
+    with sampler_on_a_port(security=guarded(scheme, "agent:call")) as url:
+        done = parley("login", url, "--no-browser", "--client-id", PUBLIC_CLIENT)
+        assert (done.exit_code, f"Tokens come from {issuer.url}." in done.stderr) == (0, True)
+        (kept,) = logins.all()
+        assert (kept.kind, kept.tokens and "agent:call" in kept.tokens.scopes) == ("device-code", True)
+        assert parley("send", url, "hello").stdout.strip() == "hello"
+
+
 def test_a_browser_is_opened(issuer: AuthorizationServer, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[threading.Thread] = []
 

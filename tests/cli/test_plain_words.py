@@ -61,10 +61,6 @@ def test_help_shows_no_types_of_python() -> None:
             ) == (False,) * 4
 
 
-def test_what_serve_cannot_do_yet_is_no_option_of_its_help() -> None:
-    assert "--workers" not in parley("serve", "--help").stdout
-
-
 def test_advice_names_options_and_not_python() -> None:
     with pytest.raises(ForbiddenTargetError) as forbidden:
         Guard().check_interface("http://10.0.0.1/", card_url="https://agents.example")

@@ -164,12 +164,13 @@ def test_it_has_what_every_server_has(agent: str, tmp_path: Path) -> None:
         (["localhost:1", "--grpc-port", "off"], 3, "No connection"),
         (["localhost:1", "--auth", "absent.toml"], 2, "absent.toml"),
         (["localhost:1", "--signing-key", "absent.pem"], 2, "absent.pem"),
+        (["localhost:1", "--webhook-auth", "absent.toml"], 2, "absent.toml"),
         (["localhost:1", "--public-url", "a.example"], 2, "Invalid URL"),
         (["localhost:1", "--webhook-url", "a.example"], 2, "Invalid URL"),
         (["localhost:1", "--ledger", "absent/ledger"], 1, "absent/ledger cannot be used"),
         (["localhost:1", "--trace-file", "absent/trace"], 1, "absent/trace cannot be used"),
     ],
-    ids=["url", "port", "tls", "nobody", "auth", "key", "public", "webhook", "ledger", "trace"],
+    ids=["url", "port", "tls", "nobody", "auth", "key", "webhook-auth", "public", "webhook", "ledger", "trace"],
 )
 def test_mistakes_are_told_in_a_sentence(arguments: list[str], code: int, words: str) -> None:
     done = CliRunner().invoke(app, ["proxy", *arguments])

@@ -5,6 +5,7 @@ from collections.abc import Generator
 
 import pytest
 
+from parley.protocol.masking import MASK
 from tests.cli.sampler import parley, sampler_on_a_port
 
 HOOK = "http://127.0.0.1:9/hook"
@@ -50,7 +51,7 @@ def test_programs_get_configs_as_1_0_spells_them(url: str, task: str) -> None:
         "url": HOOK,
         "id": "ci",
         "taskId": task,
-        "authentication": {"scheme": "Bearer", "credentials": "s3cret"},
+        "authentication": {"scheme": "Bearer", "credentials": MASK},
     }
     made = parley("push", "set", url, task, HOOK, "--id", "ci", "--webhook-auth", "Bearer s3cret", "--json")
     assert json.loads(made.stdout) == config
@@ -62,3 +63,31 @@ def test_an_empty_authentication_is_a_mistake(url: str, task: str) -> None:
     done = parley("push", "set", url, task, HOOK, "--webhook-auth", " ")
     assert done.exit_code == 2
     assert "Write it as 'Bearer …'" in done.stderr
+
+
+def test_what_failed_is_listed_shown_sent_again_and_resumed(url: str, task: str) -> None:
+    """The port is closed, so every attempt fails."""
+    assert parley("push", "set", url, task, HOOK, "--id", "ci").exit_code == 0
+    seen = parley("push", "deliveries", url, "--task", task)
+    assert seen.stdout.startswith(f"  task        {task}\n  id          ci\n  calls       http://127.0.0.1:9/…\n")
+    again = json.loads(parley("push", "redeliver", url, task, "ci", "--after", "0", "--json").stdout)
+    assert (again["taskId"], again["configId"], again["delivered"]) == (task, "ci", 0)
+    while (shown := json.loads(parley("push", "show", url, task, "ci", "--json").stdout))["status"] != "failing":
+        assert shown["status"] == "waiting"
+    assert "127.0.0.1" in shown["lastError"] or shown["attempts"] == 1
+    listed = [json.loads(line) for line in parley("push", "deliveries", url, "--json").stdout.splitlines()]
+    assert [each["configId"] for each in listed if each["taskId"] == task] == ["ci"]
+    text = parley("push", "show", url, task, "ci").stdout
+    assert "  status      failing\n" in text
+    assert "  last error  " in text
+    resumed = parley("push", "resume", url, task, "ci", "--json")
+    assert json.loads(resumed.stdout)["status"] in ("waiting", "failing")
+    empty = parley("push", "deliveries", url, "--status", "given_up")
+    assert (empty.exit_code, empty.stdout, empty.stderr) == (0, "", "There are none.\n")
+
+
+def test_a_webhook_or_status_that_is_not_there_is_a_mistake(url: str, task: str) -> None:
+    missing = parley("push", "show", url, task, "other")
+    assert (missing.exit_code, "no webhook 'other'" in missing.stderr) == (1, True)
+    odd = parley("push", "deliveries", url, "--status", "odd")
+    assert (odd.exit_code, "Choose one of" in odd.stderr) == (2, True)

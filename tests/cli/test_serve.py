@@ -21,8 +21,9 @@ from typer.testing import CliRunner
 from parley import __version__
 from parley.cli.commands import token
 from parley.cli.main import app
-from parley.cli.options.durations import read_duration
+from parley.cli.options.durations import read_duration, read_retention
 from parley.cli.options.server import parse_grpc_port
+from parley.protocol.extensions import WEBHOOK_AUTH
 from parley.protocol.signing import load_key, verify_card
 from parley.server.security.auth_file import parse_security
 from parley.server.security.credentials import PresentedCredentials
@@ -162,6 +163,22 @@ def test_a_token_from_parley_token_opens_a_server_with_that_file(directory: Path
         assert text_of(run_curl(command.curl, directory, TOKEN=token)) == "Say it's me"
 
 
+def test_the_card_says_how_webhooks_can_be_authenticated_to(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOK_SECRET", "s3cret")
+    (directory / "hooks.toml").write_text("""
+[[oauth2]]
+hosts = ["hooks.example.com"]
+token_url = "https://login.example.com/token"
+client_id = "parley"
+client_secret = "env:HOOK_SECRET"
+""")
+    options = ("--webhook-auth", "hooks.toml", "--webhook-challenge", "always")
+    with served("echo", *FREE, *options, cwd=directory) as command:
+        card = json.loads(fetch(f"{command.until_ready()}/.well-known/agent-card.json"))
+        (found,) = [one for one in card["capabilities"]["extensions"] if one["uri"] == WEBHOOK_AUTH]
+        assert found["params"] == {"schemes": ["Bearer", "Basic", "ApiKey", "HMAC", "OAuth2"]}
+
+
 def test_cards_are_signed_and_have_the_public_url(directory: Path) -> None:
     key = ECKey.generate_key("P-256", {"kid": "k-1"})
     (directory / "key.json").write_text(json.dumps(key.as_dict(private=True)))
@@ -281,6 +298,7 @@ MISTAKES = {
     ("nothing:agent",): (2, "There is no module nothing in "),
     ("echo:agent", "echo.py:agent"): (2, "Two agents have the id 'echo'"),
     ("echo", "--store", "redis://x"): (2, "Invalid store: 'redis://x'."),
+    ("echo", "--retention", "30d,other=7d"): (2, "--retention: no agent has the id 'other'; there are: echo"),
     ("echo", "--auth", "no.toml"): (2, "Error: no.toml cannot be read: No such file or directory"),
     ("echo", "--auth", "latin.toml"): (2, "Error: latin.toml cannot be read: it is not UTF-8"),
     ("echo", "--host", "nosuch.invalid"): (
@@ -293,6 +311,9 @@ MISTAKES = {
     ("echo", "--signing-key", "echo.py"): (2, "echo.py is not a valid signing key: "),
     ("echo", "--signing-key", "public.json"): (2, "public.json holds a public key; signing needs the private one."),
     ("echo", "--tls-cert", "no.pem", "--tls-key", "no.pem"): (1, "no.pem cannot be read: No such file"),
+    ("echo", "--webhook-auth", "no.toml"): (2, "Error: no.toml cannot be read: No such file or directory"),
+    ("echo", "--webhook-auth", "hooks.toml"): (2, "Error: hooks.toml: oauth2[0].token_url: it is missing"),
+    ("echo", "--webhook-auth", "always.toml"): (2, "Error: Webhooks shall always be signed"),
     ("echo", "--audit-log", "no/such/file"): (1, "no/such/file cannot be used: No such file"),
     ("echo", "--store", "sqlite:///no/such.db"): (1, "no/such.db"),
 }
@@ -303,6 +324,8 @@ def test_mistakes_are_told_in_one_line_each(directory: Path) -> None:
     (directory / "public.json").write_text(json.dumps(key.as_dict(private=False)))
     (directory / "mtls.toml").write_text('[schemes.cert]\ntype = "mtls"\n')
     (directory / "latin.toml").write_bytes(b"\xe9")
+    (directory / "hooks.toml").write_text('[[oauth2]]\nhosts = ["hooks.example.com"]\n')
+    (directory / "always.toml").write_text('sign = "always"')
     authority = trustme.CA()
     other = authority.issue_cert("127.0.0.1", key_type=trustme.KeyType.RSA)  # one of the same kind is in test_tls
     authority.issue_cert("127.0.0.1").cert_chain_pems[0].write_to_path(directory / "cert.pem")
@@ -318,10 +341,11 @@ def test_mistakes_are_told_in_one_line_each(directory: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["serve", "x", "--workers", "2"], "Several processes need a shared store."),
         (["serve", "x", "--grpc-port", "many"], "Invalid port: 'many'."),
         (["serve", "x", "--port", "70000"], "70000 is too large: the maximum is 65535."),
         (["serve", "x", "--retention", "soon"], "Invalid duration: 'soon'."),
+        (["serve", "x", "--retention", "30d,=7d"], "Invalid: '30d,=7d'. Write for example 30d,currency=7d."),
+        (["serve", "x", "--retention", "30d,echo=soon"], "Invalid duration: 'soon'."),
         (
             ["serve", "x", "--public-url", "example.com"],
             "Invalid URL: 'example.com'. It must start with http:// or https://.",
@@ -340,6 +364,20 @@ def test_mistakes_are_told_in_one_line_each(directory: Path) -> None:
             ["serve", "x", "--grpc-port", "0", "--public-grpc-url", "a.example:0"],
             "Invalid URL: its host or its port is invalid.",
         ),
+        (
+            ["serve", "x", "--workers", "2", "--store", "memory:"],
+            "The store memory: belongs to one process. Several processes need --store sqlite:///file.db or postgresql://…",
+        ),
+        (["serve", "x", "--workers", "2", "--reload"], "A server that reloads is one process. Leave out --workers."),
+        (
+            ["serve", "x", "--cluster", "http://u:hush@h", "--store", "postgresql://h/d"],
+            "Invalid URL: 'http://u:***@h'. Write nats://host:4222, postgres or none.",
+        ),
+        (
+            ["serve", "x", "--cluster", "nats://127.0.0.1"],
+            "The store sqlite:///parley.db belongs to the processes of one machine. Several servers need",
+        ),
+        (["serve", "x", "--replica", "a b"], "Invalid name: 'a b'."),
         (["serve"], "Error: Missing argument TARGET: the agent to serve, as module:agent."),
         (["token", ""], "The name must not be empty."),
         (["token", "ci", "--scope", "a b"], "Invalid scope: 'a b'. It must be one word."),
@@ -360,7 +398,7 @@ def test_the_version_and_help_with_examples() -> None:
     shown = CliRunner().invoke(app, ["serve", "--help"], env={"COLUMNS": "80"}).output
     assert "\n    parley serve currency:agent\n" in shown
     assert "--reloader" not in shown
-    assert "  --retention TIME    Delete finished tasks after this time, such as 30d.\n" in shown
+    assert "  --retention TIME    Delete finished tasks after this time: 30d, or\n" in shown
 
 
 @pytest.mark.parametrize("is_interactive", [False, True], ids=["piped", "asked"])
@@ -390,15 +428,34 @@ def test_ports_and_times_are_read() -> None:
         timedelta(days=30),
         timedelta(weeks=2),
     ]
+    assert read_retention("30d, currency=7d,trip=12h", "--retention") == (
+        timedelta(days=30),
+        {"currency": timedelta(days=7), "trip": timedelta(hours=12)},
+    )
+    assert read_retention("", "--retention") == (None, {})
+    for text in ("30d,7d", "a=1d,a=2d", "a=", "30d,"):
+        with pytest.raises(typer.BadParameter):
+            read_retention(text, "--retention")
     for text in ("0d", "-1d", "d", "1y", "1000000000d"):
         with pytest.raises(typer.BadParameter):
             read_duration(text, "--retention")
 
 
-def test_help_does_not_import_grpc_and_a_server_without_grpc_does_not_either(directory: Path) -> None:
-    script = "import sys\nfrom parley.cli import main\nimport parley.server.run\nprint('grpc' in sys.modules)"
+def test_help_and_a_server_import_nothing_that_they_do_not_need(directory: Path) -> None:
+    """Neither gRPC nor the clients of PostgreSQL and NATS, which may not be installed."""
+    (directory / "watched.py").write_text(
+        f"{ECHO}\nimport sys\n\n@agent.skill\nasync def modules(turn):\n"
+        "    return str([name for name in ('grpc', 'asyncpg', 'nats') if name in sys.modules])\n"
+    )
+    script = "import sys\nfrom parley.cli import main\nprint({'grpc', 'asyncpg', 'nats'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=SECONDS, check=True)
-    assert done.stdout == "False\n"
+    assert done.stdout == "set()\n"
+    options = ("--port", "0", "--store", "sqlite:///tasks.db")
+    with served("watched:agent", *options, cwd=directory) as command:
+        params = {**message("which?"), "metadata": {"skillId": "modules"}}
+        params["message"]["metadata"] = {"skillId": "modules"}
+        task = call(command.until_ready(), "SendMessage", params)["result"]["task"]
+    assert task["artifacts"][0]["parts"][0]["text"] == "[]"
 
 
 # --- reload -----------------------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anyio import fail_after
 from httpx2 import ASGITransport, AsyncClient
 from typer.main import get_command
 
@@ -21,6 +20,7 @@ from parley.server.app import App
 from parley.server.listener.limits import ListenerLimits
 from tests.bounded import bounded
 from tests.cli.served import SECONDS, call, fetch, message, served
+from tests.deadlines import fail_after
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "serving.md").read_text()

@@ -43,7 +43,6 @@ async def echo(turn):
 OBJECT = "an object of Python"
 PROXY = "for a proxy, which has a command of its own"
 INTERNAL = "the size of a batch or a cache, which changes with the implementation"
-SHARED = "for a store that several processes share, which the command cannot open"
 
 SETTINGS: dict[Any, dict[str, str]] = {
     App: {
@@ -61,12 +60,15 @@ SETTINGS: dict[Any, dict[str, str]] = {
         "cors_origins": "cors-origin",
         "telemetry": "metrics",
         "webhooks": "webhooks",
+        "webhook_auth": "webhook-auth",
         "file_guard": "files",
         "delivery_limits": "webhook-attempts",
         "retention": "retention",
+        "agent_retention": "retention",
         "drain_seconds": "drain-seconds",
+        "hints": "cluster",
     },
-    serve: {},
+    serve: {"replica": "replica"},
     Serving: {
         "host": "host",
         "port": "port",
@@ -77,6 +79,7 @@ SETTINGS: dict[Any, dict[str, str]] = {
         "trusted_proxies": "trusted-proxy",
         "allowed_hosts": "allowed-host",
         "access_log": "access-log",
+        "drain_delay": "drain-delay",
         "limits": "max-connections",
     },
     TlsFiles: {
@@ -85,7 +88,12 @@ SETTINGS: dict[Any, dict[str, str]] = {
         "client_authority": "tls-client-ca",
         "client_certificates": "tls-client-auth",
     },
-    WebhookPolicy: {"allow_private": "webhooks", "allowed_hosts": "webhook-host", "use_proxy": "webhook-proxy"},
+    WebhookPolicy: {
+        "allow_private": "webhooks",
+        "allowed_hosts": "webhook-host",
+        "use_proxy": "webhook-proxy",
+        "challenge": "webhook-challenge",
+    },
     Guard: {"allow_private": "files", "allowed_hosts": "file-host"},
     Telemetry: {"metrics": "metrics", "audit": "audit-log"},
     ServerLimits: {"rates": "rate"},
@@ -101,14 +109,18 @@ for one in (*SERVER_LIMITS, *ENGINE_LIMITS):
 
 WITHOUT_OPTION: dict[Any, dict[str, str]] = {
     App: {
-        "hints": OBJECT,
         "remote": PROXY,
         "conversation_observer": PROXY,
         "extra_route": PROXY,
         "hosted": "`parley up` makes it",
     },
+    Serving: {
+        "listening": "`--workers` hands it to each process",
+        "or_free_port": "`parley console` sets it, if no port was named",
+    },
     serve: dict.fromkeys(
-        ("app", "serving", "on_start", "on_ready", "on_drain", "on_hangup", "log_fields", "stop"), OBJECT
+        ("app", "serving", "on_start", "on_ready", "on_drain_asked", "on_drain", "on_hangup", "log_fields", "stop"),
+        OBJECT,
     ),
     Guard: {
         **dict.fromkeys(("allow_other_origins", "trust_named"), "about cards, not files"),
@@ -121,7 +133,6 @@ WITHOUT_OPTION: dict[Any, dict[str, str]] = {
     Limits: {
         **dict.fromkeys(("events_in_memory", "bytes_in_memory", "unwritten_events", "snapshot_events"), INTERNAL),
         **dict.fromkeys(("page_events", "page_characters", "page_bytes"), INTERNAL),
-        **dict.fromkeys(("lease_seconds", "poll_seconds"), SHARED),
     },
     DeliveryLimits: dict.fromkeys(("turn_events", "turn_seconds", "in_memory"), INTERNAL),
 }
@@ -251,7 +262,7 @@ def test_the_file_of_the_page_is_served_with_what_it_says(directory: Path, monke
         card = json.loads(fetch(f"{url}/.well-known/agent-card.json"))
         assert ("protocolVersion" in card, card["name"]) == (False, "Echo")
         (window,) = [one["params"] for one in card["capabilities"]["extensions"] if "idempotent-send" in one["uri"]]
-        assert window == {"seconds": 3600}
+        assert window == {"seconds": 3600, "header": "Idempotency-Key"}
         assert card["capabilities"]["pushNotifications"] is False
         assert "result" in call(url, "SendMessage", message("hi"))
     assert (directory / "tasks.db").exists()

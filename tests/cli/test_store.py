@@ -103,6 +103,8 @@ def test_a_server_whose_file_is_deleted_acknowledges_nothing_more(folder: Path) 
     ("words", "code", "told"),
     [
         (("check", "memory:"), 2, "memory: has no file."),
+        (("check", "postgresql://db/agents"), 2, "pg_amcheck checks it"),
+        (("backup", "postgres://db/agents", "copy.db"), 2, "pg_dump --format=custom backs a database up"),
         (("check", "tasks.db"), 2, "Invalid store: 'tasks.db'. Write"),
         (("check", "sqlite:///none.db"), 2, "none.db: No such file or directory."),
         (("check", "sqlite:///other.db"), 1, "this database belongs to another program"),

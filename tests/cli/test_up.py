@@ -226,7 +226,7 @@ def test_an_invalid_option_is_an_error_with_its_name(directory: Path, words: tup
         (("--agents", "app.py:shared", "--agents", "app.py:shared"), "Two agents have the id 'shouting'"),
         (("--model", "openai/gpt-6-luna"), "Models of openai need a key: set OPENAI_API_KEY."),
         (("--model", "gpt"), "There is no model 'gpt'. A name begins with one of parley/, anthropic/"),
-        (("--store", "postgresql://db"), "Invalid store: 'postgresql://db'."),
+        (("--store", "mysql://db"), "Invalid store: 'mysql://db'."),
         (("--tenant-token-file", "app.py"), "app.py does not hold a tenant's token. Name another file"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

@@ -8,13 +8,13 @@ from typing import Any
 
 import grpc
 import grpc.aio
-from anyio import fail_after
 
 from parley.client.transports.grpc import GrpcTransport
 from parley.dialects.protobuf_v1_0 import DIALECT
 from parley.protocol import operations as ops
 from parley.protocol.cards import AgentInterface, Binding
 from parley.protocol.versions import Version
+from tests.deadlines import fail_after
 
 
 @asynccontextmanager

@@ -8,8 +8,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from anyio import fail_after
-
 from parley.client.calls import Calls
 from parley.client.options import Bounds, Retries, Timeouts
 from parley.client.transports.jsonrpc import JsonRpcTransport
@@ -18,6 +16,7 @@ from parley.protocol.cards import AgentInterface, Binding
 from parley.protocol.versions import Version
 from tests.client.open_channel import open_channel
 from tests.client.scripted_agent import card_of
+from tests.deadlines import fail_after
 
 BOUNDS = Bounds(reply_bytes=100_000, frame_bytes=20_000, stream_bytes=200_000)
 TIMEOUTS = Timeouts(connect=0.3, reply=0.4, quiet=0.3)

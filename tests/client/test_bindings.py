@@ -10,7 +10,6 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
-from anyio import fail_after
 
 from parley.client.errors import TimedOutError, UnreachableError
 from parley.client.transports import grpc as grpc_binding
@@ -41,6 +40,7 @@ from tests.client.grpc_agent import grpc_agent
 from tests.client.open_channel import open_channel
 from tests.client.raw_server import STREAM, frame, raw_server, reply, rpc, says
 from tests.client.scripted_agent import TASK, status
+from tests.deadlines import fail_after
 
 pytestmark = pytest.mark.anyio
 

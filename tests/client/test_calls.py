@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from anyio import fail_after
 from msgspec import structs
 
 from parley.client.calls import LONGEST_RETRY_AFTER, REMEMBERED_SECONDS, RETURN_SECONDS, Attempt, Calls
@@ -43,6 +42,7 @@ from parley.protocol.requests import (
 from parley.protocol.tasks import Task, TaskState, TaskStatus
 from parley.protocol.versions import Version
 from tests.client.scripted_agent import SEND, SUBMITTED, TASK, card_of
+from tests.deadlines import fail_after
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from anyio import fail_after
 from msgspec import structs
 
 from parley.client.client import Client
@@ -30,6 +29,7 @@ from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
 from tests.client.raw_server import STREAM, raw_server, says
 from tests.client.scripted_agent import SEND
+from tests.deadlines import fail_after
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from anyio import fail_after
 
 from parley import Agent, Turn
 from parley.ai_catalog.decoding import InvalidCatalogError
@@ -30,6 +29,7 @@ from parley.protocol.errors import PeerProtocolError
 from parley.server.app import App
 from tests.client.raw_server import raw_server, reply, says
 from tests.client.test_discovery import Site, document, gone
+from tests.deadlines import fail_after
 from tests.server.serving import echo_agent, running, serving
 
 pytestmark = pytest.mark.anyio

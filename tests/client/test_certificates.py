@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import trustme
-from anyio import fail_after
 
 from parley.client.client import Client
 from parley.client.credentials.credentials import Credentials
@@ -24,6 +23,7 @@ from parley.server.listener.tls import ClientCertificates, TlsFiles
 from parley.server.run import Bound, Serving, serve
 from parley.server.security.authentication import Security
 from parley.server.security.schemes.mutual_tls import MutualTls
+from tests.deadlines import fail_after
 from tests.server.serving import echo_agent
 
 pytestmark = pytest.mark.anyio

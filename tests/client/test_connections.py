@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import trustme
-from anyio import fail_after
 
 from parley.client.client import Client
 from parley.client.errors import ForbiddenTargetError, UnreachableError
@@ -35,6 +34,7 @@ from parley.server.app import App
 from parley.server.bindings.grpc import GrpcServer
 from parley.server.listener.tls import ClientCertificates, TlsFiles
 from parley.server.run import Bound, Serving, serve
+from tests.deadlines import fail_after
 from tests.server.serving import echo_agent, running, serving
 
 pytestmark = pytest.mark.anyio

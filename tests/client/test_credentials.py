@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
-from anyio import fail_after
 from rich.pretty import pretty_repr
 
 from parley.client.client import Client
@@ -42,6 +41,7 @@ from parley.server.security.authentication import Security
 from parley.server.security.schemes.api_keys import ApiKeys
 from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret
 from tests.client.open_channel import open_channel
+from tests.deadlines import fail_after
 from tests.server.serving import echo_agent, running
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from anyio import fail_after
 from joserfc.jwk import ECKey
 
 from parley.client.client import Client
@@ -30,6 +29,7 @@ from parley.protocol.signing import CardForm, sign_card
 from parley.protocol.versions import Version
 from parley.server.app import App
 from parley.server.pages.signer import Signer
+from tests.deadlines import fail_after
 from tests.server.serving import echo_agent, running, serving
 
 pytestmark = pytest.mark.anyio

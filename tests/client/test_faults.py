@@ -16,7 +16,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from anyio import fail_after
 
 from parley import Agent
 from parley.client.calls import Attempt, Calls
@@ -42,6 +41,7 @@ from parley.server.bindings.grpc import GrpcServer
 from tests.client.faulty_proxy import Fault, FaultyProxy, Kind, faulty_proxy, points_of
 from tests.client.forgetful_agent import ForgetfulAgent, Manner
 from tests.client.open_channel import open_channel
+from tests.deadlines import fail_after
 from tests.server.serving import running, serving
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from anyio import fail_after
 
 from parley import Agent, File, Turn
 from parley.client.client import Client
@@ -27,6 +26,7 @@ from parley.protocol.versions import Version
 from parley.server.app import App
 from tests.client.raw_server import OK, RawServer, frame, raw_server, reply, rpc
 from tests.client.scripted_agent import chunk, status
+from tests.deadlines import fail_after
 from tests.server.serving import serving
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from anyio import fail_after
 
 from parley.client.client import Client
 from parley.client.errors import ForbiddenTargetError
@@ -21,6 +20,7 @@ from parley.protocol.cards import Binding
 from parley.protocol.errors import LocalProtocolError
 from parley.protocol.events import StatusUpdate
 from parley.server.app import App
+from tests.deadlines import fail_after
 from tests.server.serving import echo_agent
 
 pytestmark = pytest.mark.anyio

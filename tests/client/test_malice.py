@@ -13,7 +13,6 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from anyio import fail_after
 
 from parley.client.client import Client
 from parley.client.errors import ForbiddenTargetError, TimedOutError, UnreachableError
@@ -32,6 +31,7 @@ from tests.client.grpc_agent import grpc_agent
 from tests.client.open_channel import open_channel
 from tests.client.raw_server import BOUNDS, JSON, OK, STREAM, TIMEOUTS, Behaviour, frame, raw_server, reply, rpc, says
 from tests.client.scripted_agent import SEND, TASK, card_of, status
+from tests.deadlines import fail_after
 
 pytestmark = pytest.mark.anyio
 

@@ -12,14 +12,13 @@ from typing import Any
 
 import httpx2
 import pytest
-from anyio import fail_after
 from msgspec import structs
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from parley import Agent
 from parley.client.client import Client
 from parley.client.credentials import oauth
-from parley.client.credentials.challenges import with_missing_scope
+from parley.client.credentials.challenges import with_challenge
 from parley.client.credentials.credentials import BoundCredentials, Credentials
 from parley.client.credentials.loopback_listener import LoopbackListener
 from parley.client.credentials.oauth import (
@@ -55,6 +54,7 @@ from parley.server.security.authentication import Security
 from parley.server.security.schemes.jwt_issuer import JwtIssuer
 from parley.server.security.schemes.openid import OpenIdConnect
 from tests.client.open_channel import open_channel
+from tests.deadlines import fail_after
 from tests.server.authorization_server import AUDIENCE, CLIENT, PUBLIC_CLIENT, authorization_server
 from tests.server.authorization_server import AuthorizationServer as Issuer
 from tests.server.serving import echo_agent, running, serving
@@ -877,7 +877,7 @@ async def test_a_card_and_a_challenge_together_make_a_scope(
         card(scheme, "agent:call"), target_url=AGENT, channel=channel
     )
     await header(bound)
-    error = with_missing_scope(PermissionDeniedError("No"), {"www-authenticate": challenge})
+    error = with_challenge(PermissionDeniedError("No"), {"www-authenticate": challenge})
     assert isinstance(error, PermissionDeniedError)
     assert str(error) == ("No; the token lacks the scope read pay" if challenge is INSUFFICIENT else "No")
     assert await bound.renew(error) is (len(asked) == 2)
@@ -1055,6 +1055,9 @@ async def test_a_caller_who_knows_the_issuer_gets_tokens_for_any_card_that_wants
 async def test_a_caller_who_does_not_know_the_issuer_is_told_so(channel: HttpChannel) -> None:
     client = OAuthClient("parley", "hush")
     bound = Credentials({"oauth2": client}).bind(card(HttpAuthScheme("Bearer")), target_url=AGENT, channel=channel)
+    interface = AgentInterface(AGENT, "JSONRPC", "1.0")
+    assert (await bound.apply(CallOptions(), interface)).headers == {}  # the refusal may say where tokens come from
+    assert await bound.renew(UnauthenticatedError())
     with pytest.raises(CredentialsError, match="but no authorization server is known: name the issuer"):
         await header(bound)
     silent = structs.replace(card(HttpAuthScheme("Bearer")), security_schemes={}, security=())

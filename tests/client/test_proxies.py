@@ -12,7 +12,6 @@ from uuid import uuid4
 
 import pytest
 import trustme
-from anyio import fail_after
 
 from parley import Agent
 from parley.client.client import Client
@@ -31,6 +30,7 @@ from parley.protocol.versions import Version
 from parley.server.app import App
 from parley.server.listener.tls import TlsFiles
 from parley.server.run import Bound, Serving, serve
+from tests.deadlines import fail_after
 from tests.network.forward_proxy import ForwardProxy, forward_proxy
 from tests.network.scripted_server import OK, answering, opened
 from tests.server.serving import echo_agent, running

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
-from anyio import fail_after
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,6 +41,7 @@ from tests.client.scripted_agent import (
     parts_by_artifact,
     status,
 )
+from tests.deadlines import fail_after
 
 S = TaskState
 BEGUN = Task(TASK, "c", SUBMITTED)

@@ -9,11 +9,11 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from anyio import fail_after
 
 from parley.client.credentials import token_store
 from parley.client.credentials.token_store import FileLogins, Login, LoginStore, MemoryLogins, Tokens
 from parley.client.errors import CredentialsError
+from tests.deadlines import fail_after
 
 ONE = Login(origin="https://a.example:443", scheme="key", kind="apikey", secret="hush")
 TWO = Login(

@@ -8,14 +8,14 @@ import logging
 from typing import Any
 
 import pytest
-from anyio import fail_after
 from msgspec import structs
 
-from parley.client import webhooks
 from parley.client.client import Client
 from parley.client.options import Retries
 from parley.client.reply import Reply
-from parley.client.webhooks import PushNotification, WebhookReceiver
+from parley.client.webhooks.notification import PushNotification
+from parley.client.webhooks.receiver import WebhookReceiver
+from parley.client.webhooks.seen import MemorySeen
 from parley.dialects.registry import DIALECTS
 from parley.protocol.cards import Binding
 from parley.protocol.errors import LocalProtocolError, PeerProtocolError, UnauthenticatedError
@@ -28,6 +28,7 @@ from parley.protocol.versions import Version
 from parley.server.app import App
 from parley.server.webhooks.guard import WebhookPolicy
 from tests.client.scripted_agent import TASK, chunk, status
+from tests.deadlines import fail_after
 from tests.golden_files import FOLDER
 from tests.proxy.test_old_sdk import old_process
 from tests.server.serving import echo_agent, serving
@@ -156,8 +157,25 @@ def numbered(number: int | str, task: str = TASK) -> dict[str, str]:
 async def test_what_came_before_is_taken_and_not_told_again() -> None:
     inbox = Inbox()
     hook = receiver(inbox)
-    assert [await posted(hook, numbered(number), WORKING) for number in (3, 3, 4, 2, 4, 5)] == [204] * 6
+    assert [await posted(hook, numbered(number), WORKING) for number in (3, 3, 4, 3, 4, 5)] == [204] * 6
     assert [notification.number for notification in inbox.got] == [3, 4, 5]
+
+
+async def test_an_event_that_the_agent_gave_up_and_sends_again_is_handled() -> None:
+    """`parley push redeliver` sends from the first dead letter on: what was handled after it comes again, too."""
+    inbox = Inbox(failures=1)
+    hook = receiver(inbox)
+    assert [await posted(hook, numbered(number), WORKING) for number in (3, 4, 5)] == [500, 204, 204]
+    assert [await posted(hook, numbered(number), WORKING) for number in (3, 4, 5)] == [204] * 3
+    assert [notification.number for notification in inbox.got] == [4, 5, 3]
+
+
+async def test_of_an_id_that_was_forgotten_the_number_is_remembered() -> None:
+    inbox = Inbox()
+    hook = receiver(inbox, seen=MemorySeen(max_ids=2))
+    for number in (3, 4, 5, 3, 5, 6, 4, 5):
+        assert await posted(hook, numbered(number), WORKING) == 204
+    assert [notification.number for notification in inbox.got] == [3, 4, 5, 6]
 
 
 async def test_what_could_not_be_handled_is_told_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -185,13 +203,12 @@ def _pushed(task_id: str) -> bytes:
     return DIALECTS[Version.V1_0].pushes.encode(StatusUpdate(task_id, "c", TaskStatus(TaskState.WORKING)))
 
 
-async def test_of_many_tasks_the_last_ones_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(webhooks, "MAX_TASKS", 2)
+async def test_of_many_tasks_the_last_ones_are_remembered() -> None:
     inbox = Inbox()
-    hook = receiver(inbox)
+    hook = receiver(inbox, seen=MemorySeen(max_tasks=1, max_ids=1))
     for task in ("a", "b", "a", "c", "a", "b"):
         await hook.receive(numbered(1, task), _pushed(task))
-    assert [notification.task_id for notification in inbox.got] == ["a", "b", "c", "b"]
+    assert [notification.task_id for notification in inbox.got] == ["a", "b", "c", "a", "b"]
 
 
 async def test_a_message_may_be_about_no_task() -> None:

@@ -9,18 +9,25 @@ from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
 import pytest
-from anyio import fail_after
 
 from tests.conformance.peer import Peer
+from tests.conformance.serve import NUMBER_OF_APPS
+from tests.deadlines import fail_after
+from tests.services.fixtures import ON_POSTGRES, empty_schema
 
 ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.fixture(scope="session")
-def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[str, str]]]:
+def places(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[dict[str, dict[str, str]]]:
     """Where each app is, by store and name."""
     directory = tmp_path_factory.mktemp("conformance")
     command = [sys.executable, "-m", "tests.conformance.serve", str(directory)]
+    if ON_POSTGRES:
+        server = request.getfixturevalue("postgres_server")
+        command += [empty_schema(server) for _ in range(NUMBER_OF_APPS)]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdin is not None
         assert server.stdout is not None

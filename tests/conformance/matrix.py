@@ -9,6 +9,7 @@ import pytest
 
 from parley.protocol.cards import Binding
 from parley.protocol.versions import Version
+from tests.services.fixtures import ON_POSTGRES
 
 V0_1, V0_2, V0_3, V1_0 = Version
 JSONRPC, REST, GRPC = Binding.JSONRPC, Binding.HTTP_JSON, Binding.GRPC
@@ -23,7 +24,7 @@ PLACES = (
     (V1_0, REST),
     (V1_0, GRPC),
 )
-STORES = ("memory", "sqlite")
+STORES = ("postgres",) if ON_POSTGRES else ("memory", "sqlite")
 
 
 def matrix(

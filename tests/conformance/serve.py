@@ -1,6 +1,7 @@
 """Serves every agent of the conformance tests on every binding and store, in one process; ends when its input does.
 
-`python -m tests.conformance.serve DIRECTORY` prints one JSON object: `{"memory/open": {"url": …, "grpc": …}, …}`.
+`python -m tests.conformance.serve DIRECTORY [POSTGRES_URL…]` prints one JSON object:
+`{"memory/open": {"url": …, "grpc": …}, …}`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import asyncio
 import json
 import socket
 import sys
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -107,12 +109,19 @@ def direct_agent() -> Agent:
     return agent
 
 
-def _place(store: str, name: str) -> str:
-    return store if store == "memory:" else f"{store}{name}.db"
+NUMBER_OF_APPS = 4
 
 
-def apps(store: str) -> dict[str, App]:
-    """The apps that the rules are tried on."""
+def stores(directory: str, postgres_urls: Sequence[str]) -> dict[str, Sequence[str]]:
+    """The URLs of the stores of all apps, by the kind of the store."""
+    files = [f"sqlite:///{directory}/{number}.db" for number in range(NUMBER_OF_APPS)]
+    found: dict[str, Sequence[str]] = {"memory": ["memory:"] * NUMBER_OF_APPS}
+    return {**found, "postgres": postgres_urls} if postgres_urls else {**found, "sqlite": files}
+
+
+def apps(urls: Sequence[str]) -> dict[str, App]:
+    """The apps that the rules are tried on, each with a store of its own."""
+    open_url, secured_url, strict_url, direct_url = urls
     tokens = [
         StoredSecret(name="alice", hash=hash_secret(ALICE), scopes=("vault:open",)),
         StoredSecret(name="bob", hash=hash_secret(BOB)),
@@ -125,22 +134,18 @@ def apps(store: str) -> dict[str, App]:
     )
     policy = WebhookPolicy(allow_private=True)
     return {
-        "open": App(
-            conformance_agent("Open"), store=_place(store, "open"), webhooks=policy, signer=Signer(load_key(KEY), "k1")
-        ),
-        "secured": App(
-            secured_agent(), store=_place(store, "secured"), security=Security({"token": BearerTokens(tokens)})
-        ),
-        "strict": App(strict, store=_place(store, "strict"), webhooks=None),
-        "direct": App(direct_agent(), store=_place(store, "direct")),
+        "open": App(conformance_agent("Open"), store=open_url, webhooks=policy, signer=Signer(load_key(KEY), "k1")),
+        "secured": App(secured_agent(), store=secured_url, security=Security({"token": BearerTokens(tokens)})),
+        "strict": App(strict, store=strict_url, webhooks=None),
+        "direct": App(direct_agent(), store=direct_url),
     }
 
 
-async def main(directory: str) -> None:
+async def main(directory: str, *postgres_urls: str) -> None:
     places: dict[str, dict[str, str]] = {}
     async with AsyncExitStack() as stack:
-        for store in ("memory", "sqlite"):
-            for name, app in apps(f"sqlite:///{directory}/" if store == "sqlite" else "memory:").items():
+        for store, urls in stores(directory, postgres_urls).items():
+            for name, app in apps(urls).items():
                 await stack.enter_async_context(app.running())
                 door = socket.create_server(("127.0.0.1", 0))
                 url = f"http://127.0.0.1:{door.getsockname()[1]}"
@@ -155,4 +160,4 @@ async def main(directory: str) -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(main(sys.argv[1]))
+    uvloop.run(main(*sys.argv[1:]))

@@ -9,6 +9,7 @@ import pytest
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
 from parley.protocol.errors import InvalidParamsError, PushNotificationNotSupportedError, TaskNotFoundError
+from parley.protocol.masking import MASK
 from parley.protocol.push import PushAuthentication, PushConfig
 from tests.conformance.matrix import V0_1, V0_2, V0_3, V1_0, matrix, rule
 from tests.conformance.peer import Peer
@@ -42,7 +43,7 @@ async def test_webhooks_are_kept_listed_and_deleted(peer: Peer) -> None:
     second = await peer.register(task.id, id="two")
     assert (first.id, second.id) == ("one", "two")
     found = await peer.call(ops.GET_PUSH_CONFIG, r.GetPushConfigRequest(task.id, "one"))
-    assert (found.id, found.url, found.token) == ("one", "http://127.0.0.1:9/hook", "secret")
+    assert (found.id, found.url, found.token) == ("one", "http://127.0.0.1:9/hook", MASK)
     page = await peer.call(ops.LIST_PUSH_CONFIGS, r.ListPushConfigsRequest(task.id))
     assert [config.id for config in page.configs] == ["one", "two"]
     for _ in range(2):
@@ -51,16 +52,35 @@ async def test_webhooks_are_kept_listed_and_deleted(peer: Peer) -> None:
         await peer.call(ops.GET_PUSH_CONFIG, r.GetPushConfigRequest(task.id, "one"))
 
 
+@rule("G1.33")
+@matrix(V0_2, V0_3, V1_0)
+async def test_secrets_of_a_webhook_are_masked_in_every_reply_and_a_mask_keeps_them(peer: Peer) -> None:
+    """0.1 has no way to name one of several webhooks; its replies come from the same code."""
+    task, given = await peer.send("ask"), PushAuthentication(("Bearer",), "credential-of-the-test")
+    secrets = {"token": "token-of-the-test", "authentication": given}
+    shown = PushAuthentication(("Bearer",), MASK)
+    created = await peer.register(task.id, id="one", **secrets)
+    assert (created.token, created.authentication) == (MASK, shown)
+    kept = await peer.register(task.id, id="one", token=MASK, authentication=shown)
+    page = await peer.call(ops.LIST_PUSH_CONFIGS, r.ListPushConfigsRequest(task.id))
+    found = await peer.call(ops.GET_PUSH_CONFIG, r.GetPushConfigRequest(task.id, "one"))
+    for config in (kept, found, *page.configs):
+        assert (config.id, config.token, config.authentication) == ("one", MASK, shown)
+    for url, config_id in (("http://127.0.0.1:9/other", "one"), ("http://127.0.0.1:9/hook", "two")):
+        with pytest.raises(InvalidParamsError, match="there is none for this URL"):
+            await peer.register(task.id, url, id=config_id, token=MASK)
+
+
 @rule("G1.33", "G1.34")
 @matrix(V0_2, V0_3, V1_0, stores=["memory"])
 async def test_deleting_the_webhook_default_removes_what_reading_it_shows(peer: Peer) -> None:
     """Some peers call the webhook without an id `default`, others register one under that id."""
     task = await peer.send("ask")
-    await peer.register(task.id, id="default", token="named")
-    unnamed = await peer.register(task.id, id=task.id, token="unnamed")
+    await peer.register(task.id, id="default")
+    unnamed = await peer.register(task.id, id=task.id)
     default = r.GetPushConfigRequest(task.id, "default")
-    for token in ("named", "unnamed"):
-        assert (await peer.call(ops.GET_PUSH_CONFIG, default)).token == token
+    for shown in ("default", task.id):
+        assert (await peer.call(ops.GET_PUSH_CONFIG, default)).id == shown
         await peer.call(ops.DELETE_PUSH_CONFIG, r.DeletePushConfigRequest(task.id, "default"))
     assert unnamed.id == task.id
     with pytest.raises(TaskNotFoundError):

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from parley.client import Client, Retries, WebhookReceiver
-from parley.client.webhooks import PushNotification
+from parley.client.webhooks.notification import PushNotification
 from parley.protocol.cards import Binding
 from parley.protocol.errors import ParleyError
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent

@@ -27,7 +27,7 @@ from parley.protocol.tasks import TaskState
 from parley.stores.interface import ContextKey, StoreUnavailableError, TaskFilter, TaskKey, Write
 from parley.stores.memory import MemoryStore
 from parley.testing.clock import FakeClock
-from tests.bounded import bounded, log_under_test
+from tests.bounded import bounded, open_log
 from tests.changed_store import ChangedStore
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_store")]
@@ -342,7 +342,7 @@ async def test_a_store_that_refuses_gives_a_clear_error_and_the_task_is_settled_
             went_on.append("after three")
 
     store = BrokenLog(good_writes=1)
-    async with bounded(agent_of(handler), store=store) as client:
+    async with bounded(agent_of(handler, on_restart="fail"), store=store) as client:
         task = await client.start("go")
         following = client.follow(task)
         await anext(following)
@@ -416,7 +416,7 @@ async def test_old_sends_finished_tasks_and_their_contexts_are_forgotten() -> No
         await turn.context.set("seen", True)
 
     async with bounded(agent_of(handler)) as client:
-        clock, store = FakeClock(), log_under_test()
+        clock, store = FakeClock(), await open_log()
         async with Engine(store, client.program, clock=clock, retention=timedelta(hours=1)) as engine:
             agent = engine.agent(client.program.id)
             task: Any = await agent.send_message(SendMessageRequest(client.message("go")))
@@ -547,6 +547,7 @@ async def test_the_number_of_attempts_is_a_setting_of_the_agent_and_of_the_serve
         Agent("Never", run_attempts=0)
 
 
+@pytest.mark.embedded
 async def test_a_run_that_waited_in_the_queue_while_the_process_stopped_has_not_been_attempted() -> None:
     async def hang(turn: Turn) -> None:
         await asyncio.Event().wait()

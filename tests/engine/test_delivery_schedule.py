@@ -139,10 +139,9 @@ def test_probes_have_a_quarter_of_all_calls_and_leave_an_owners_other_hosts_alon
 
 
 def test_what_waited_through_all_attempts_of_its_host_is_over() -> None:
-    """But not what came later, and not what has its last attempt before it."""
-    old, tried, young = (pending("ada", "dead", number) for number in range(3))
-    tried.is_last_try = True
-    turns = turns_of(*(pending("ada", "dead", 9) for _ in range(3)), old, tried, limits=DeliveryLimits(attempts=3))
+    """But not what came later."""
+    old, young = (pending("ada", "dead", number) for number in range(2))
+    turns = turns_of(*(pending("ada", "dead", 9) for _ in range(3)), old, limits=DeliveryLimits(attempts=3))
     now = 0.0
     for number in range(3):
         turn = turns.take(now)
@@ -153,11 +152,29 @@ def test_what_waited_through_all_attempts_of_its_host_is_over() -> None:
         if number == 0:
             turns.add(young)
     found: dict[PendingWebhook, bool] = {}
-    for _ in range(3):
+    for _ in range(2):
         (turn,) = take_all(turns, now)
         found[turn.pending] = turn.is_expired
         end(turns, turn, NOT_CALLED, now)
-    assert found == {old: True, tried: False, young: False}
+    assert found == {old: True, young: False}
+
+
+def test_what_waited_too_long_for_its_host_is_over_however_few_the_calls() -> None:
+    """But not what came after the host had begun to fail."""
+    first, old, young = (pending("ada", "dead", number) for number in range(3))
+    turns = turns_of(first, old, limits=DeliveryLimits(retry_for=100.0, max_calls=2))
+    (turn,) = take_all(turns, 0.0)
+    end(turns, turn, UNANSWERED, 15.0)
+    turns.add(young)
+    (turn,) = take_all(turns, 114.0)
+    assert (turn.pending, turn.is_expired) == (old, False)
+    end(turns, turn, NOT_CALLED, 114.0)
+    turns.add(old)
+    (turn,) = take_all(turns, 115.0)
+    assert (turn.pending, turn.is_expired) == (young, False)
+    end(turns, turn, NOT_CALLED, 115.0)
+    (turn,) = take_all(turns, 115.0)
+    assert (turn.pending, turn.is_expired) == (old, True)
 
 
 def test_a_host_without_answers_is_remembered_for_its_next_webhook_within_a_bound() -> None:

@@ -18,7 +18,7 @@ from parley.protocol.push import PushConfig
 from parley.protocol.requests import ListTasksRequest, SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
-from tests.bounded import bounded, log_under_test
+from tests.bounded import bounded, open_log
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_store")]
 
@@ -161,7 +161,7 @@ async def test_agents_that_share_a_store_do_not_see_each_others_tasks() -> None:
     async def handler(turn: Turn) -> str:
         return (await turn.ask("?")).text
 
-    store = log_under_test()
+    store = await open_log()
     message = Message("same", Role.USER, (TextPart("hi"),))
     async with Engine(store, agent_of(handler, id="a"), agent_of(handler, id="b")) as engine:
         a, b = engine.agent("a"), engine.agent("b")
@@ -181,7 +181,7 @@ async def test_agents_that_share_a_store_keep_their_contexts_apart() -> None:
         kept = [name for name in ("a", "b") if await turn.context.get(name)]
         return {"kept": kept, "tasks": [task.id for task in await turn.context.tasks()]}
 
-    store = log_under_test()
+    store = await open_log()
     async with Engine(store, agent_of(handler, id="a"), agent_of(handler, id="b")) as engine:
 
         async def talk(agent_id: str) -> Any:

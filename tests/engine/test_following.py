@@ -184,6 +184,7 @@ async def test_a_list_is_newest_first_and_pages_without_repeating() -> None:
         assert listed == [task.id for task in reversed(sent)]
 
 
+@pytest.mark.embedded
 async def test_a_page_of_large_tasks_is_shorter_and_the_next_goes_on() -> None:
     agent = Agent("Verbose")
 

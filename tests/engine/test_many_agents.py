@@ -4,7 +4,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from anyio import fail_after
 
 from parley import Agent, Turn
 from parley.engine.engine import Engine
@@ -14,7 +13,8 @@ from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.requests import CancelTaskRequest, GetTaskRequest, SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import Task, TaskState
 from parley.testing.client import AgentClient
-from tests.bounded import log_under_test
+from tests.bounded import open_log
+from tests.deadlines import fail_after
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_store")]
 
@@ -46,7 +46,7 @@ class Edition:
 async def test_a_run_keeps_the_program_it_began_with_and_the_next_message_gets_the_new_one() -> None:
     first, second = Edition("first"), Edition("second")
     with fail_after(5):
-        async with Engine(log_under_test(), first.agent) as engine:
+        async with Engine(await open_log(), first.agent) as engine:
             agent = engine.agent("agent")
             running = asyncio.create_task(agent.send_message(SendMessageRequest(message("wait"))))
             parked: Any = await agent.send_message(SendMessageRequest(message("ask")))
@@ -65,7 +65,7 @@ async def test_a_run_keeps_the_program_it_began_with_and_the_next_message_gets_t
 async def test_a_removed_agent_takes_no_messages_and_its_tasks_wait_for_its_return() -> None:
     first, second = Edition("first"), Edition("second")
     with fail_after(5):
-        async with Engine(log_under_test(), first.agent) as engine:
+        async with Engine(await open_log(), first.agent) as engine:
             agent = engine.agent("agent")
             running = asyncio.create_task(agent.send_message(SendMessageRequest(message("wait"))))
             parked: Any = await agent.send_message(SendMessageRequest(message("ask")))
@@ -86,11 +86,12 @@ async def test_a_removed_agent_takes_no_messages_and_its_tasks_wait_for_its_retu
                     change("other")
 
 
+@pytest.mark.embedded
 async def test_what_one_agent_does_is_neither_seen_nor_stopped_nor_held_up_through_another() -> None:
     a, b = Edition("a", id="a"), Edition("b", id="b")
     limits = Limits(runs_at_once=1, sends_waiting=1)
     with fail_after(5):
-        async with Engine(log_under_test(), a.agent, b.agent, limits=limits, drain_seconds=0) as engine:
+        async with Engine(await open_log(), a.agent, b.agent, limits=limits, drain_seconds=0) as engine:
             of_a, of_b = engine.agent("a"), engine.agent("b")
             task: Any = await of_a.send_message(SendMessageRequest(message("wait"), LATER))
             await a.begun.wait()

@@ -12,6 +12,7 @@ from parley import Agent, Turn
 from parley.engine.caller import Caller
 from parley.engine.limits import Limits
 from parley.engine.observer import DeliveryOutcome, PushConfigAction
+from parley.engine.owner_data import DeletedData, Selection
 from parley.engine.runs.run import Run, Stopped
 from parley.protocol.events import TaskEvent
 from parley.protocol.push import PushConfig
@@ -49,6 +50,9 @@ class Notes:
     def canceled(self, key: TaskKey, agent: str, caller: Caller) -> None:
         self.lines.append(("canceled", key.task_id, agent, caller.name))
 
+    def deleted(self, caller: Caller, selection: Selection, deleted: DeletedData) -> None:
+        self.lines.append(("deleted", caller.name, selection, deleted))
+
     def push_config_changed(
         self, key: TaskKey, agent: str, caller: Caller, action: PushConfigAction, config_id: str
     ) -> None:
@@ -70,6 +74,7 @@ def agent_of(handler: Any) -> Agent:
     return agent
 
 
+@pytest.mark.embedded
 async def test_a_run_and_its_writes_are_told() -> None:
     async def echo(turn: Turn) -> str:
         return turn.text
@@ -142,6 +147,7 @@ async def test_changes_of_webhooks_are_told() -> None:
     ]
 
 
+@pytest.mark.embedded
 async def test_a_run_begins_in_the_context_of_its_sender_also_when_it_waited_for_its_turn() -> None:
     sender: ContextVar[str] = ContextVar("sender")
     seen: list[tuple[str, str]] = []

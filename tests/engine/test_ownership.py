@@ -11,12 +11,12 @@ from types import NoneType
 from typing import Any
 
 import pytest
-from anyio import create_task_group, fail_after, lowlevel
+from anyio import create_task_group, lowlevel
 
 from parley import Agent, Turn
+from parley.cluster.hints import Hint, HintKind, LocalHints
 from parley.engine.engine import Engine
 from parley.engine.limits import Limits
-from parley.engine.ownership.hints import Hint, HintKind, LocalHints
 from parley.engine.reading.feed import Feeds
 from parley.engine.reading.following import Follower
 from parley.engine.webhooks.deliveries import Deliveries
@@ -38,6 +38,7 @@ from parley.protocol.versions import Version
 from parley.stores.interface import NewTask, Owner, StoreUnavailableError, TaskFilter, TaskKey, Write
 from parley.stores.memory import MemoryDatabase, MemoryStore
 from parley.testing.clock import FakeClock
+from tests.deadlines import fail_after
 
 pytestmark = pytest.mark.anyio
 
@@ -97,6 +98,48 @@ async def test_a_reader_sees_every_event_once_whichever_worker_wrote_it(seed: in
                 await lowlevel.checkpoint()
     whole = [seq for seq, event in enumerate(events, 1) if isinstance(event, StatusUpdate)]
     assert all(one == whole for one in seen)
+
+
+async def test_a_hint_of_events_that_do_not_exist_ends_no_stream() -> None:
+    """Anything on the bus may say anything; and after a failover, the log may be shorter than a hint said."""
+    log, events = MemoryStore(), events_of_a_life(1)
+    feeds = Feeds(log, Limits())
+    await log.tasks.write(
+        Write(KEY, 0, tuple(events[:3]), TaskState.WORKING, NOW, new=NewTask("a", "c", Version.V1_0, NOW))
+    )
+    reader = follower(feeds)
+    with fail_after(5):
+        assert [seq for seq, _ in await anext(reader)] == [3]
+        feed = feeds.get(KEY)
+        assert feed is not None
+        feed.note(1_000_000)
+        waiting = asyncio.create_task(anext(reader))
+        while not feed.is_awaited:
+            await lowlevel.checkpoint()
+        await log.tasks.write(Write(KEY, 3, tuple(events[3:]), TaskState.COMPLETED, NOW))
+        feed.publish(4, events[3:])
+        assert [seq for seq, _ in await waiting] == [4]
+
+
+async def test_a_reader_gets_what_was_written_before_it_is_cut_off() -> None:
+    """The last run of a worker that stops may end at the very moment at which all readers are cut off."""
+    log, events = MemoryStore(), events_of_a_life(1)
+    feeds = Feeds(log, Limits())
+    await log.tasks.write(
+        Write(KEY, 0, tuple(events[:3]), TaskState.WORKING, NOW, new=NewTask("a", "c", Version.V1_0, NOW))
+    )
+    reader = follower(feeds)
+    with fail_after(5):
+        assert [seq for seq, _ in await anext(reader)] == [3]
+        feed = feeds.get(KEY)
+        assert feed is not None
+        waiting = asyncio.create_task(anext(reader))
+        while not feed.is_awaited:
+            await lowlevel.checkpoint()
+        await log.tasks.write(Write(KEY, 3, tuple(events[3:]), TaskState.COMPLETED, NOW))
+        feed.publish(4, events[3:])
+        feeds.fail_all()
+        assert [seq for seq, _ in await waiting] == [4]
 
 
 async def test_a_reader_of_a_task_that_another_worker_deleted_is_told() -> None:
@@ -359,6 +402,24 @@ async def test_a_message_and_a_cancel_reach_a_run_at_another_worker(hints: bool)
         assert (head.holder, list(await workers.store.inbox.items("holder"))) == ("", [])
 
 
+async def test_a_message_that_waits_for_the_holder_while_the_same_one_ends_the_task_is_a_repeat() -> None:
+    """A caller that got no answer sends the message again, elsewhere. It must not hear that the task takes no more."""
+
+    async def handler(turn: Turn) -> str:
+        while len(turn.history) < 2:
+            await asyncio.sleep(0)
+        return "".join(message.text for message in turn.history)
+
+    async with Workers(handler) as workers:
+        holder, other = await workers.join("holder"), await workers.join("other")
+        task = await holder.start("go", "m-1")
+        waiting = other.send("more", "m-2", task.id)
+        while not await workers.store.inbox.items(holder.engine.lease.worker):
+            await asyncio.sleep(0)
+        assert text_of(await holder.send("more", "m-2", task.id)) == "gomore"  # before it has looked into its inbox
+        assert text_of(await workers.result(waiting)) == "gomore"
+
+
 async def test_a_message_to_a_task_whose_worker_has_died_is_taken_by_the_one_that_gets_it() -> None:
     begun = list[str]()
 
@@ -395,7 +456,7 @@ async def test_what_a_worker_leaves_behind_when_it_stops_goes_on_at_once_at_anot
         await first.engine.drain()
         head = await workers.store.tasks.head(TaskKey(Owner("", ""), task.id))
         assert head is not None
-        assert (head.holder, head.attempts) == ("first", 0)
+        assert (head.holder, head.attempts) == ("", 0)
         second = await workers.join("second")
         assert (await workers.result(second.follow(task)))[-1] is TaskState.COMPLETED
         assert workers.clock.monotonic() - FakeClock().monotonic() < Limits().lease_seconds
@@ -418,7 +479,7 @@ async def test_a_worker_claims_only_what_it_has_room_to_run() -> None:
         await workers.until(lambda: len(begun) == 4)
         await workers.clock.advance(10)
         heads = [await workers.store.tasks.head(TaskKey(Owner("", ""), task.id)) for task in tasks]
-        assert sorted(head.holder for head in heads if head) == ["first"] * 3 + ["second"] * 2
+        assert sorted(head.holder for head in heads if head) == [""] * 3 + ["second"] * 2
         gate.set()
         await workers.until(lambda: len(begun) == 7)
 

@@ -362,6 +362,7 @@ async def test_history_is_cut_to_what_was_asked_for() -> None:
     assert without.history == ()
 
 
+@pytest.mark.embedded
 async def test_a_wait_with_a_cap_shows_the_task_as_it_stands() -> None:
     gate = Gate()
     async with bounded(gate.agent, limits=Limits(wait_seconds=0.01)) as client:
@@ -370,6 +371,7 @@ async def test_a_wait_with_a_cap_shows_the_task_as_it_stands() -> None:
         gate.open.set()
 
 
+@pytest.mark.embedded
 async def test_too_many_sends_are_refused_before_anything_is_made_of_them() -> None:
     gate = Gate()
     async with bounded(gate.agent, limits=Limits(runs_at_once=1, sends_waiting=1)) as client:

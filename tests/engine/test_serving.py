@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anyio import fail_after
 
 from parley import Agent, Turn
 from parley.engine.caller import Caller
@@ -32,8 +31,9 @@ from parley.protocol.versions import Version
 from parley.stores.interface import StoreUnavailableError, TaskKey
 from parley.stores.sqlite.store import SqliteStore
 from parley.stores.urls import opened
-from tests.bounded import bounded, log_under_test
+from tests.bounded import bounded, open_log
 from tests.changed_store import ChangedStore
+from tests.deadlines import fail_after
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("any_store")]
 
@@ -107,6 +107,7 @@ async def test_a_store_stays_open_when_an_engine_has_ended(tmp_path: Path) -> No
 # --- batches ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.embedded
 async def test_a_quick_answer_is_one_batch() -> None:
     async with bounded(agent_of(echo)) as client:
         (batch,) = await collect(client.agent.send_streaming_message(SendMessageRequest(message())))
@@ -139,6 +140,7 @@ async def test_events_come_at_once_and_none_is_kept_back_for_a_larger_batch() ->
         assert [seq for batch in await collect(batches) for seq, _ in batch] == [6, 7]
 
 
+@pytest.mark.embedded
 async def test_a_batch_ends_with_the_event_that_ends_the_stream() -> None:
     """Also where there is more behind it already."""
     gate = asyncio.Event()
@@ -200,6 +202,7 @@ async def test_a_repeated_send_goes_on_exactly_after_a_number() -> None:
             await collect(client.agent.send_streaming_message(request, after=7))
 
 
+@pytest.mark.embedded
 async def test_a_repeated_send_does_not_wait_after_a_question() -> None:
     async def handler(turn: Turn) -> str:
         return (await turn.ask("?")).text
@@ -211,6 +214,7 @@ async def test_a_repeated_send_does_not_wait_after_a_question() -> None:
         assert await collect(client.agent.send_streaming_message(request, after=batch[-1][0])) == []
 
 
+@pytest.mark.embedded
 async def test_a_number_means_nothing_for_a_message_that_was_not_sent_before() -> None:
     async with bounded(agent_of(echo)) as client:
         (batch,) = await collect(client.agent.send_streaming_message(SendMessageRequest(message()), after=4))
@@ -244,7 +248,7 @@ async def test_draining_lets_runs_finish_refuses_new_ones_and_cuts_readers_off_a
         yield "done"
 
     with fail_after(5):
-        store = log_under_test()
+        store = await open_log()
         async with Engine(store, agent_of(handler)) as engine:
             asked: Any = await engine.agent("test").send_message(SendMessageRequest(message("ask", "m-2")))
             reader = asyncio.create_task(
@@ -292,7 +296,7 @@ async def test_what_a_drain_cut_off_is_taken_up_by_the_next_engine(seconds: floa
         await asyncio.Event().wait()
 
     with fail_after(5):
-        store = log_under_test()
+        store = await open_log()
         async with Engine(store, agent_of(hang), limits=limits, drain_seconds=0) as engine:
             sender = asyncio.create_task(engine.agent("test").send_message(SendMessageRequest(message())))
             await begun.wait()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from parley.stores.interface import Records
-from parley.stores.memory import MemoryStore
+from tests.host.stores import MemoryStore
 from tests.suspending import suspending
 
 ACME, OTHER = "1", "2"

@@ -18,9 +18,11 @@ from typing import Any, Literal
 
 import msgspec
 
+from parley.cluster.urls import open_hints
+from parley.engine.limits import Limits
 from parley.engine.runs.journal import Journal
 from parley.host.api.native_events import NativeEvents
-from parley.host.host import Host, HostSettings
+from parley.host.host import AppOptions, Host, HostSettings
 from parley.host.models import providers as _providers  # imported here, once for all children
 from parley.host.models.endpoints import OpenAiCompatible
 from parley.host.models.registry import ModelRegistrySettings
@@ -28,6 +30,7 @@ from parley.protocol.events import ArtifactRewound, StepRecorded, TaskEvent
 from parley.server import run
 from parley.stores.interface import Records, TaskLog
 from parley.stores.sqlite.store import SqliteStore
+from parley.stores.urls import is_postgres, open_store
 from tests.crashes.forking_server import report_ends
 from tests.host.running_host import ADMIN_TOKEN
 
@@ -40,11 +43,13 @@ class Life(msgspec.Struct):
     """One life of the host: where its data are, how it is reached, and where its models are."""
 
     store: str
+    """A file of SQLite, or the URL of a PostgreSQL database, which other hosts may use at the same time."""
     port: int
     model_url: str
     defect: Defect = ""
     """What is broken, to see that a test notices."""
     kill_after: int | None = None
+    lease_seconds: float = 10.0
 
 
 class KillingWrites:
@@ -72,10 +77,13 @@ def serve(life: Life) -> None:
     models = ModelRegistrySettings(
         default_model="test/gpt", openai_compatible=(OpenAiCompatible("test", life.model_url),)
     )
-    store, left = SqliteStore(Path(life.store)), list[int]()
+    is_shared = is_postgres(life.store)
+    store, left = open_store(life.store) if is_shared else SqliteStore(Path(life.store)), list[int]()
     store.tasks = KillingWrites(store.tasks, left)  # pyright: ignore
     store.records = KillingWrites(store.records, left)  # pyright: ignore
-    host = Host(HostSettings(admin_token=ADMIN_TOKEN, models=models), store=store)
+    options: AppOptions = {"engine_limits": Limits(lease_seconds=life.lease_seconds)}
+    options["hints"] = open_hints(None, life.store)
+    host = Host(HostSettings(admin_token=ADMIN_TOKEN, models=models), store=store, **options)
     loop_tasks: set[asyncio.Task[None]] = set()
 
     async def announce() -> None:

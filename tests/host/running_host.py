@@ -18,7 +18,6 @@ from typing import Any
 
 import httpx2
 import msgspec
-from anyio import fail_after
 
 from parley.host.data.tenant import Tenant
 from parley.host.host import AppOptions, Host, HostSettings
@@ -28,6 +27,9 @@ from parley.host.models.registry import ModelRegistry, ModelRegistrySettings
 from parley.server.run import Bound, Serving, serve
 from parley.stores.interface import Store
 from parley.wire.sse import Decoder
+from tests.deadlines import fail_after
+from tests.host.stores import store_of
+from tests.services.fixtures import ON_POSTGRES
 
 ADMIN_TOKEN = "adm_secret-of-the-tests"
 
@@ -95,12 +97,13 @@ async def running_host(
     if model_settings is not None:
         settings["models"] = model_settings
     chosen: AppOptions = {"drain_seconds": 0.1, **(options or {})}  # runs that wait for ever hold nothing up
-    host = Host(HostSettings(admin_token=admin_token, **settings), store=store, **chosen)
+    kept = store_of(store) if isinstance(store, str) else store
+    host = Host(HostSettings(admin_token=admin_token, **settings), store=kept, **chosen)
     if models is not None:
         host.models = ModelRegistry(host.settings.models, builtin={**BUILTIN_MODELS, **models})
     ready: asyncio.Future[Bound] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()
-    with fail_after(seconds):
+    with fail_after(seconds * (3 if ON_POSTGRES else 1)):
         server = asyncio.create_task(serve(host.app, serving or Serving(port=0), on_ready=ready.set_result, stop=stop))
         try:
             await asyncio.wait({ready, server}, return_when=asyncio.FIRST_COMPLETED)

@@ -24,9 +24,9 @@ from parley.host.models.registry import ModelRegistry
 from parley.host.schedules.service import HostSchedules
 from parley.host.task_views import RequestView
 from parley.stores.interface import Store
-from parley.stores.memory import MemoryStore
 from parley.testing.clock import FakeClock
 from tests.host.api_calls import constitution, echo_models
+from tests.host.stores import MemoryStore
 
 
 class StillSchedules(HostSchedules):
@@ -88,14 +88,13 @@ async def scheduling_host(
     host.models = ModelRegistry(host.settings.models, builtin={**BUILTIN_MODELS, **echo_models()})
     kind = HostSchedules if ticks_by_itself else StillSchedules
     host.schedules = kind(
-        host.store.records,
+        host.records,
         clock,
         host.engine,
         host.conversations,
         host.quotas,
         tenant=host.tenant,
-        program_id=host.catalogue.program_id,
-        learn=host.learn,
+        find_program=host.find_program,
     )
     async with asyncio.timeout(20), host.app.running():
         if tenant is None:

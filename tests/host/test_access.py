@@ -20,13 +20,13 @@ from parley.host.data.service_accounts import ServiceAccounts
 from parley.host.models.model import ModelRequest
 from parley.host.people import PeopleSettingError, PeopleSettings, PersonGrant, TrustedIssuer, read_people_settings
 from parley.server.webhooks.guard import WebhookPolicy
-from parley.stores.memory import MemoryStore
 from parley.testing.clock import FakeClock
 from tests.host.a2a_calls import call, documented_message, message, path_of, request, result
 from tests.host.api_calls import constitution, echo_models
 from tests.host.frame_reader import open_stream
 from tests.host.function_model import FunctionModel
 from tests.host.running_host import RunningHost, running_host
+from tests.host.stores import MemoryStore
 from tests.server.authorization_server import AUDIENCE, authorization_server
 
 pytestmark = pytest.mark.anyio
@@ -120,6 +120,26 @@ async def test_webhooks_are_no_way_around_a_scope() -> None:
         await result(await client_of(running, role="caller"), "CreateTaskPushNotificationConfig", new)
         refused = await call(reader, "ListTaskPushNotificationConfigs", {"taskId": task["id"]})
         assert "needs the scope 'call'" in refused["error"]["message"]
+
+
+async def test_deliveries_are_read_with_one_scope_and_repeated_with_another() -> None:
+    async with running_host(models=echo_models(), options={"webhooks": WebhookPolicy()}) as running:
+        owner, settings = running.acme.client, {"settings": {"push_notifications": True}}
+        path = f"{path_of('index')}/rest/push/deliveries"
+        task = (await result(owner, "SendMessage", message("hello")))["task"]
+        assert (await owner.get(f"{path}?taskId={task['id']}")).status_code == 400  # this tenant has no webhooks
+        await running.admin.patch(f"/v1/admin/tenants/{running.acme.id}", json=settings)
+        new = {"taskId": task["id"], "url": "https://example.com/hook", "id": "ci"}
+        await result(owner, "CreateTaskPushNotificationConfig", new)
+        caller, reader = await client_of(running, scopes=["call"]), await client_of(running, scopes=["read"])
+        shown = await reader.get(f"{path}/{task['id']}/ci")
+        assert (shown.status_code, shown.json()["status"]) == (200, "up_to_date")
+        assert (await caller.get(f"{path}/{task['id']}/ci")).status_code == 403
+        for action in ("resume", "redeliver"):
+            assert (await reader.post(f"{path}/{task['id']}/ci/{action}")).status_code == 403
+            assert (await caller.post(f"{path}/{task['id']}/ci/{action}")).status_code == 200
+        await running.admin.patch(f"/v1/admin/tenants/{running.globex.id}", json=settings)
+        assert (await running.globex.client.get(f"{path}/{task['id']}/ci")).status_code == 404
 
 
 async def test_open_streams_end_when_the_token_of_their_reader_does() -> None:

@@ -23,7 +23,6 @@ from parley.host.data.audit import Audit
 from parley.host.data.tenant import TenantSettings
 from parley.host.models.model import ModelRequest
 from parley.stores.interface import PutRecord, RecordKey
-from parley.stores.memory import MemoryDatabase, MemoryStore
 from parley.testing.clock import FakeClock
 from parley.testing.crashing_store import CrashingStore
 from tests.host.a2a_calls import documented_message, result
@@ -31,6 +30,7 @@ from tests.host.api_calls import constitution, event_named
 from tests.host.data_fixtures import ACME, OTHER, suspending_records
 from tests.host.function_model import FunctionModel
 from tests.host.running_host import HostTenant, RunningHost, read_events, running_host
+from tests.host.stores import MemoryDatabase, MemoryStore, ProcessDatabase
 
 pytestmark = pytest.mark.anyio
 
@@ -147,7 +147,7 @@ async def kept_in(store: MemoryStore) -> Any:
 
 
 async def prepared() -> MemoryDatabase:
-    database = MemoryDatabase()
+    database = ProcessDatabase()
     agents = StoredAgents(MemoryStore(database).records, FakeClock())
     await agents.create(ACME, made("one"))
     await agents.replace(ACME, made("two"))

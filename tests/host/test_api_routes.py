@@ -138,7 +138,7 @@ async def test_an_unexpected_error_is_logged_and_the_caller_gets_a_reference(
         with caplog.at_level(logging.ERROR):
             reply = await running.acme.client.get("/v1/models")
         assert (reply.status_code, reply.headers["content-type"]) == (500, JSON)
-        (record,) = caplog.records
+        (record,) = [one for one in caplog.records if one.levelno == logging.ERROR]
         assert record.exc_info is not None
         reference = reply.json()["error"].rpartition(" ")[2]
         assert reference in record.getMessage()

@@ -16,9 +16,9 @@ from typing import Any
 
 import httpx2
 import pytest
-from anyio import fail_after
 
 from tests.crashes.processes import LineProcess, line_process
+from tests.deadlines import fail_after
 from tests.host.openai_server import OpenAiServer, ReceivedRequest, Reply
 from tests.host.running_host import read_events
 from tests.host.test_host_sigkill import SECONDS, HostProcess

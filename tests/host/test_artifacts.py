@@ -13,9 +13,9 @@ from parley.host.data.artifacts import ArtifactNotFoundError, Artifacts, StoredA
 from parley.host.data.conversations import ConversationNotFoundError
 from parley.host.data.errors import InvalidValueError
 from parley.host.data.storage import MEBIBYTE, StorageFullError, conversation_bytes, tenant_bytes
-from parley.stores.memory import MemoryStore
 from parley.testing.clock import FakeClock
 from tests.host.data_fixtures import ACME, OTHER, suspending_records
+from tests.host.stores import MemoryStore
 
 pytestmark = pytest.mark.anyio
 

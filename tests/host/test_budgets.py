@@ -17,11 +17,11 @@ from parley.host.budget_limits import BUDGET
 from parley.host.catalogue import GivenAgent
 from parley.host.models.model import ModelError, ModelRequest
 from parley.host.models.registry import ModelRegistrySettings
-from parley.stores.memory import MemoryDatabase, MemoryStore
 from tests.host.a2a_calls import call, documented_message, path_of, request, result
 from tests.host.api_calls import constitution, event_named
 from tests.host.function_model import USAGE, FunctionModel
 from tests.host.running_host import HostTenant, ReadEvent, RunningHost, read_events, running_host
+from tests.host.stores import MemoryDatabase, MemoryStore, ProcessStore
 from tests.suspending import suspending
 
 pytestmark = pytest.mark.anyio
@@ -273,7 +273,7 @@ async def test_a_call_that_failed_is_charged_only_if_the_provider_had_begun_to_a
 
 
 async def test_a_request_that_is_canceled_at_any_moment_leaves_nothing_reserved() -> None:
-    store = suspending(MemoryStore(), Random(7))
+    store = suspending(ProcessStore(), Random(7))
     async with running_host(models={PAID: FunctionModel(hello)}, store=store, tenants=("acme",)) as running:
         acme = running.acme
         await add_agent(acme)

@@ -21,10 +21,11 @@ from parley.host.models.model import ModelMessage, ModelRequest, ModelTool, Toke
 from parley.host.origin import RequestBudget
 from parley.protocol.errors import RateLimitedError
 from parley.stores.interface import Records
-from parley.stores.memory import MemoryStore
 from parley.testing.clock import FakeClock
 from parley.testing.crashing_store import CrashingStore
+from tests.deadlines import fail_after
 from tests.host.data_fixtures import ACME, OTHER, suspending_records
+from tests.host.stores import MemoryStore
 
 pytestmark = pytest.mark.anyio
 
@@ -303,8 +304,9 @@ async def test_another_process_admits_requests_again_after_a_budget_was_raised()
     with pytest.raises(RateLimitedError):
         there.budgets.check_admission(ACME, "writer")
     await here.set(tenant=per_day(1))
-    for _ in range(2):  # it must sleep before time can pass for it
-        await clock.advance(5)
+    with fail_after(20):
+        while there.budgets.policies.known(ACME) != await here.budgets.policies.read(ACME):
+            await clock.advance(5)  # it must sleep before time can pass for it
     there.budgets.check_admission(ACME, "writer")
     refreshing.cancel()
 

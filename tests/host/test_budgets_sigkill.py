@@ -14,9 +14,9 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from anyio import fail_after
 
 from tests.crashes.processes import LineProcess, line_process
+from tests.deadlines import fail_after
 from tests.host.openai_server import OpenAiServer, ReceivedRequest, Reply
 from tests.host.test_approvals_sigkill import Approver
 from tests.host.test_host_sigkill import SECONDS, HostProcess

@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import httpx2
 import pytest
-from anyio import fail_after
 
 from parley.engine.limits import Limits
 from parley.host.host import AppOptions
@@ -19,6 +18,7 @@ from parley.host.models.model import ModelRequest
 from parley.protocol.extensions import WHEN_BUSY
 from parley.stores.memory import MemoryDatabase, MemoryStore
 from parley.testing.crashing_store import CrashingStore, Cut
+from tests.deadlines import fail_after
 from tests.host.a2a_calls import path_of, request
 from tests.host.api_calls import constitution
 from tests.host.function_model import FunctionModel

@@ -14,9 +14,9 @@ from parley.host.data.conversations import (
     conversation_of,
 )
 from parley.host.data.errors import InvalidValueError
-from parley.stores.memory import MemoryStore
 from parley.testing.clock import FakeClock
 from tests.host.data_fixtures import ACME, OTHER, suspending_records
+from tests.host.stores import MemoryStore
 
 pytestmark = pytest.mark.anyio
 

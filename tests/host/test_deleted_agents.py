@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from parley.host.models.model import ModelRequest
-from parley.stores.memory import MemoryDatabase, MemoryStore
 from tests.host.function_model import FunctionModel
 from tests.host.running_host import HostTenant, read_events, running_host
+from tests.host.stores import MemoryDatabase, MemoryStore
 
 pytestmark = pytest.mark.anyio
 

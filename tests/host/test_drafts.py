@@ -16,11 +16,11 @@ from parley.host.models.model import ModelRequest
 from parley.host.origin import ORIGIN
 from parley.protocol.cards import Binding
 from parley.server.run import Serving
-from parley.stores.memory import MemoryDatabase, MemoryStore
 from tests.host.a2a_calls import call, documented_message, message, path_of, result
 from tests.host.api_calls import constitution, event_named
 from tests.host.function_model import FunctionModel
 from tests.host.running_host import RunningHost, read_events, running_host
+from tests.host.stores import MemoryDatabase, MemoryStore
 
 pytestmark = pytest.mark.anyio
 

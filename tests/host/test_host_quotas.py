@@ -49,7 +49,7 @@ async def test_requests_beyond_those_of_a_minute_are_refused_on_every_surface_an
     async with running_host(models=echo_models()) as running:
         host, clock, acme = running.host, Clock(), running.acme.client
         host.quotas = QuotaBook(
-            Quotas(), active=host.active_requests, tokens_today=host.usage.tokens_today, clock=clock
+            Quotas(), active=host.own_active_requests, tokens_today=host.usage.tokens_today, clock=clock
         )
         await set_quotas(running, running.acme, requests_per_minute=2)
         done = event_named(await orchestrate(running.acme), "done")

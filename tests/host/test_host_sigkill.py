@@ -21,10 +21,10 @@ from typing import Any
 import httpx2
 import msgspec
 import pytest
-from anyio import fail_after
 
 from parley.wire.sse import Decoder
 from tests.crashes.processes import LineProcess, free_port, line_process
+from tests.deadlines import fail_after
 from tests.host.a2a_calls import path_of, request, result
 from tests.host.forking_host import Defect
 from tests.host.openai_server import Gate, OpenAiServer, ReceivedRequest, Reply
@@ -81,6 +81,7 @@ class HostProcess:
     token: str = ""
     life: int = 0
     """How often it was started."""
+    lease_seconds: float = 10.0
     _pid: int = 0
     _started: asyncio.Condition = field(default_factory=asyncio.Condition)
 
@@ -92,6 +93,7 @@ class HostProcess:
         """Begin a life, and return when it serves."""
         heard = len(self.forking.said)
         life = {"store": self.store, "port": self.port, "model_url": self.model_url}
+        life |= {"lease_seconds": self.lease_seconds}
         await self.forking.tell(**life, defect=defect, kill_after=kill_after)
         self._pid = (await self.forking.until("started", after=heard))["started"]
         line = await self.forking.until_line({"ready": self._pid}, {"ended": self._pid})

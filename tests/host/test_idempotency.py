@@ -9,8 +9,8 @@ import pytest
 
 from parley.host.data.expiring import PRUNE_EVERY
 from parley.host.data.idempotency import IdempotencyKeys
-from parley.stores.memory import MemoryStore
 from tests.host.data_fixtures import ACME, OTHER, suspending_records
+from tests.host.stores import MemoryStore
 
 pytestmark = pytest.mark.anyio
 

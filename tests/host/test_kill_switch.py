@@ -15,17 +15,18 @@ from parley.agents.turn import Turn
 from parley.engine.clock import SystemClock
 from parley.engine.limits import Limits
 from parley.host.catalogue import GivenAgent
+from parley.host.data.change_notes import NotedRecords
 from parley.host.data.stops import Stops
 from parley.host.data.tenant import TenantSettings
 from parley.host.host import AppOptions
 from parley.host.models.model import ModelRequest
-from parley.stores.memory import MemoryDatabase, MemoryStore
 from parley.testing.crashing_store import CrashingStore
 from tests.host.a2a_calls import call, documented_message, message, path_of, result, streamed
 from tests.host.api_calls import constitution, event_named
 from tests.host.frame_reader import open_stream
 from tests.host.function_model import FunctionModel
 from tests.host.running_host import read_events, running_host
+from tests.host.stores import MemoryDatabase, MemoryStore, ProcessDatabase
 
 pytestmark = pytest.mark.anyio
 
@@ -350,7 +351,13 @@ async def test_a_deleted_agent_leaves_no_stop_behind() -> None:
 
 async def stop_in(database: MemoryDatabase, tenant_id: str) -> None:
     """Stop an agent as another process does."""
-    await Stops(MemoryStore(database).records, SystemClock()).stop(tenant_id, "writer", WHY["reason"], actor="ops")
+    await stops_elsewhere(database).stop(tenant_id, "writer", WHY["reason"], actor="ops")
+
+
+def stops_elsewhere(database: MemoryDatabase) -> Stops:
+    """The stops as another process changes them."""
+    clock = SystemClock()
+    return Stops(NotedRecords(MemoryStore(database).records, clock, by="another"), clock)
 
 
 async def test_what_was_stopped_when_the_host_crashed_fails_at_the_next_start_and_stays_stopped() -> None:
@@ -380,11 +387,9 @@ async def test_a_stop_by_another_process_ends_the_work_here() -> None:
         await add(client, "writer")
         request_id = await begin(client)
         await stop_in(database, running.acme.id)
-        refreshing = asyncio.create_task(running.host.kill_switch.keep_refreshing())
         assert (await end_of(client, request_id))["error"] == TEXT
-        refreshing.cancel()
-        await Stops(MemoryStore(database).records, SystemClock()).resume(running.acme.id, "writer", actor="ops")
-        await running.host.stops.refresh()
+        await stops_elsewhere(database).resume(running.acme.id, "writer", actor="ops")
+        await running.host.replicas.look_for_missing()
         events = await read_events(client, "POST", "/v1/agents/writer/chat", json={"message": "hi"})
         assert event_named(events, "done")["ok"] is True
 
@@ -394,7 +399,7 @@ async def test_a_crash_at_any_write_leaves_a_switch_on_or_off_with_its_entry_in_
     outcomes: list[tuple[bool, int]] = []
     for number in (1, 2):
         for cut in ("before", "after"):
-            database, left = MemoryDatabase(), [number]
+            database, left = ProcessDatabase(), [number]
             if action == "resume":
                 await stop_in(database, "1")
             store = CrashingStore(MemoryStore(database))

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anyio import fail_after
 
 from parley.host.mcp.connection import ConnectionSettings, ConnectionState, McpConnection
 from parley.host.mcp.errors import McpCallError, McpToolError, McpUnavailableError
 from parley.host.mcp.results import ToolOutput
 from parley.host.mcp.server_config import McpProcess, McpServerConfig, McpUrl
 from parley.host.mcp.value_count import ValueCount, has_many_message_values
+from tests.deadlines import fail_after
 from tests.host.mcp_fixtures.http_server import http_server
 
 pytestmark = pytest.mark.anyio

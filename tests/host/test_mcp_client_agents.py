@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from parley.host.commands.argument_checks import CommandSyntaxError
 from parley.host.commands.mcp_arguments import parse_mcp
 from parley.host.commands.syntax import parse_commands
+from parley.host.mcp import roster
 from parley.host.mcp.config import McpServers
 from parley.host.mcp.server_config import McpProcess, McpServerConfig, McpUrl
 from parley.host.mcp.tools import read_tools
@@ -244,7 +245,9 @@ def tool_calls(*calls: tuple[str, str], text: str = "") -> RawReply:
     return RawReply("".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n")
 
 
-async def test_a_model_calls_a_tool_as_a_function_and_everything_stays_text() -> None:
+async def test_a_model_calls_a_tool_as_a_function_and_everything_stays_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roster, "WAIT_SECONDS", 60.0)  # the server's process may start slowly
+
     def answer(request: ReceivedRequest) -> RawReply | Reply:
         if len(request.body["messages"]) > 2:
             return Reply("It says hello.")

@@ -23,9 +23,9 @@ from parley.host.data.memory_entry import (
 from parley.host.data.memory_graph import Density
 from parley.host.data.memory_search import MemoryHit, SearchPreferences
 from parley.host.data.storage import StorageFullError, tenant_bytes
-from parley.stores.memory import MemoryStore
 from parley.testing.clock import FakeClock
 from tests.host.data_fixtures import ACME, OTHER, suspending_records
+from tests.host.stores import MemoryStore
 
 pytestmark = pytest.mark.anyio
 

@@ -19,10 +19,10 @@ from parley.host.models.model import ModelRequest
 from parley.protocol.messages import RawPart
 from parley.server.limits import ServerLimits
 from parley.server.security.throttle import RateLimits
-from parley.stores.memory import MemoryDatabase, MemoryStore
 from tests.host.a2a_calls import documented_message, result
 from tests.host.function_model import FunctionModel
 from tests.host.running_host import HostTenant, ReadEvent, read_events, running_host
+from tests.host.stores import MemoryDatabase, MemoryStore
 
 pytestmark = pytest.mark.anyio
 

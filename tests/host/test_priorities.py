@@ -14,12 +14,12 @@ from parley.host.host import AppOptions
 from parley.host.models.model import ModelRequest
 from parley.host.priorities import LEVELS, turn_time
 from parley.protocol.extensions import PRIORITY
-from parley.stores.memory import MemoryDatabase, MemoryStore
 from parley.testing.crashing_store import CrashingStore
 from tests.host.a2a_calls import message, result
 from tests.host.api_calls import constitution
 from tests.host.function_model import FunctionModel
 from tests.host.running_host import RunningHost, running_host
+from tests.host.stores import MemoryDatabase, MemoryStore, ProcessDatabase
 
 pytestmark = pytest.mark.anyio
 
@@ -127,7 +127,7 @@ async def test_a_restart_keeps_the_order_and_goes_on_with_what_was_at_work_first
 
 
 async def test_a_crash_while_a_request_waits_does_not_count_as_an_attempt_to_work_on_it() -> None:
-    database, token, ids = MemoryDatabase(), "", list[str]()
+    database, token, ids = ProcessDatabase(), "", list[str]()
     for _ in range(4):  # the first time, the work makes progress
         store, model = CrashingStore(MemoryStore(database)), OneAtATime()
         tenants: Sequence[str] = () if token else ("acme",)

@@ -9,7 +9,6 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any, cast
 
 import pytest
-from anyio import fail_after
 
 from parley.host.models import loading
 from parley.host.models.endpoints import OpenAiCompatible, providers_by_prefix, resolve_endpoint
@@ -17,6 +16,7 @@ from parley.host.models.model import Model, ModelError, ModelFailure, ModelMessa
 from parley.host.models.provider_calls import ProviderCallError
 from parley.host.models.registry import MAX_CACHED, KnownModel, ModelRegistry, ModelRegistrySettings
 from parley.host.models.retrying import ModelRetrySettings
+from tests.deadlines import fail_after
 from tests.host.openai_server import CUT, Failure, Gate, OpenAiServer, RawReply, Reply
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from anyio import fail_after
 from opentelemetry import baggage, context
 
 from parley import Agent, DelegateFailedError, Turn
@@ -24,6 +23,7 @@ from parley.protocol.messages import DataPart, TextPart
 from parley.server.app import App
 from parley.testing.client import running as running_agent
 from tests.client.test_discovery import Site, document
+from tests.deadlines import fail_after
 from tests.server.serving import echo_agent, running, serving
 
 pytestmark = pytest.mark.anyio

@@ -13,9 +13,9 @@ from typing import Any
 
 import httpx2
 import pytest
-from anyio import fail_after
 
 from tests.crashes.processes import line_process
+from tests.deadlines import fail_after
 from tests.host.openai_server import OpenAiServer, Reply
 from tests.host.running_host import read_events
 from tests.host.test_host_sigkill import HostProcess
@@ -46,7 +46,7 @@ async def tick_with_kill(host: HostProcess, writes: int, starting: asyncio.Lock)
         await host.start(kill_after=BEFORE_THE_TICK + writes)
     headers = {"Authorization": f"Bearer {host.token}"}
     async with httpx2.AsyncClient(base_url=host.url, headers=headers, timeout=SECONDS, verify=False) as client:
-        soon = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
+        soon = (datetime.now(UTC) + timedelta(seconds=4)).isoformat()
         body = {"id": "soon", "name": "Soon", "message": "hello", "at": soon}
         assert (await client.post("/v1/schedules", json=body)).status_code == 201
         await host.until_ended()

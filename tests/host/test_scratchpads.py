@@ -9,9 +9,9 @@ import pytest
 from parley.host.data.errors import InvalidValueError
 from parley.host.data.scratchpads import Scratchpads
 from parley.host.data.storage import MEBIBYTE, StorageFullError, tenant_bytes
-from parley.stores.memory import MemoryStore
 from parley.testing.clock import FakeClock
 from tests.host.data_fixtures import ACME, OTHER, suspending_records
+from tests.host.stores import MemoryStore
 
 pytestmark = pytest.mark.anyio
 

@@ -18,9 +18,9 @@ from parley.host.data.agents import (
     TooManyAgentsError,
 )
 from parley.host.data.audit import Audit
-from parley.stores.memory import MemoryStore
 from parley.testing.clock import FakeClock
 from tests.host.data_fixtures import ACME, OTHER, suspending_records
+from tests.host.stores import MemoryStore
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,6 @@ import re
 
 import msgspec
 import pytest
-from anyio import fail_after
 
 from parley.host.data.audit import Audit, AuditEntry
 from parley.host.data.errors import InvalidValueError
@@ -23,9 +22,10 @@ from parley.host.data.tenant import (
 from parley.host.data.tenants import Tenants
 from parley.protocol.jsonvalue import JsonObject
 from parley.stores.interface import Records
-from parley.stores.memory import MemoryStore
 from parley.testing.clock import FakeClock
+from tests.deadlines import fail_after
 from tests.host.data_fixtures import suspending_records
+from tests.host.stores import MemoryStore
 
 pytestmark = pytest.mark.anyio
 

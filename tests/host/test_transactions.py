@@ -8,9 +8,9 @@ import pytest
 
 from parley.host.data.transactions import KEY_LIFETIME, MAX_ATTEMPTS, Decision, TenantTransactions
 from parley.stores.interface import PutRecord, RecordConflictError, RecordKey
-from parley.stores.memory import MemoryStore
 from parley.testing.clock import FakeClock
 from tests.host.data_fixtures import ACME, OTHER, suspending_records
+from tests.host.stores import MemoryStore
 
 pytestmark = pytest.mark.anyio
 

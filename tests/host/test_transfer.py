@@ -8,20 +8,21 @@ import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from parley.host.data import keys
-from parley.host.origin import ORIGIN
+from parley.host.origin import ORIGIN, owner_name
 from parley.host.transfer import format as transfer_format
 from parley.host.transfer.collections import RULES
 from parley.host.transfer.rebasing import Rebasing
-from parley.stores.interface import PutRecord, RecordKey
-from parley.stores.memory import MemoryDatabase, MemoryStore
+from parley.stores.interface import Owner, PutRecord, RecordKey, TaskKey
 from tests.host.api_calls import constitution, echo_models, event_named
 from tests.host.running_host import HostTenant, RunningHost, read_events, running_host
+from tests.host.stores import MemoryDatabase, MemoryStore
 
 pytestmark = pytest.mark.anyio
 
@@ -96,6 +97,12 @@ async def exported(running: RunningHost, tenant: str) -> bytes:
     return reply.content
 
 
+async def written_at(host: RunningHost, tenant: str, request_id: str) -> list[datetime | None]:
+    """When the events of a request's task were written."""
+    key = TaskKey(Owner(tenant, owner_name(tenant)), request_id)
+    return [each.written_at for each in await host.host.engine.store.tasks.timed_events(key, after=0, limit=999)]
+
+
 async def test_a_tenant_is_the_same_at_another_host(tmp_path: Path) -> None:
     async with running_host(models=echo_models(), store=f"sqlite:///{tmp_path / 'host.db'}") as there:
         request_id = await fill(there.acme)
@@ -106,6 +113,8 @@ async def test_a_tenant_is_the_same_at_another_host(tmp_path: Path) -> None:
         file = await exported(there, there.acme.id)
         (entry, *_) = (await there.admin.get("/v1/admin/audit")).json()["entries"]
         assert (entry["action"], entry["actor"]) == ("export_tenant", "admin")
+        moments = await written_at(there, there.acme.id, request_id)
+        assert None not in moments
     async with running_host(models=echo_models()) as here:
         reply = await here.admin.post("/v1/admin/tenants/import", content=file)
         report = reply.json()
@@ -114,6 +123,7 @@ async def test_a_tenant_is_the_same_at_another_host(tmp_path: Path) -> None:
         client, tenant = await here.client(report["token"]), str(report["id"])
         assert (await shown(client, tenant)) == before
         assert await told(client, request_id) == events
+        assert await written_at(here, tenant, request_id) == moments
         waited, answered = (await client.get("/v1/requests")).json()["requests"]
         assert waited["state"] in ("canceled", "failed")  # disabling the tenant cancels it, which may take a moment
         assert answered["state"] == "completed"

@@ -11,9 +11,9 @@ import pytest
 from parley.host.data.tenants import Tenants
 from parley.host.data.usage import Usage, UsageRow
 from parley.host.models.model import TokenUsage
-from parley.stores.memory import MemoryStore
 from parley.testing.clock import FakeClock
 from tests.host.data_fixtures import ACME, OTHER, suspending_records
+from tests.host.stores import MemoryStore
 
 pytestmark = pytest.mark.anyio
 

@@ -22,12 +22,12 @@ from parley.host.data.usage_days import UsageSums
 from parley.host.data.usage_reports import DIMENSIONS, MOST_ROWS, ReportRow, ReportTooLongError, UsageReports
 from parley.host.models.model import ModelRequest, TokenUsage
 from parley.stores.interface import DeleteRecord
-from parley.stores.memory import MemoryStore
 from parley.testing.clock import FakeClock
 from tests.host.api_calls import constitution, event_named
 from tests.host.data_fixtures import ACME, OTHER, suspending_records
 from tests.host.function_model import FunctionModel
 from tests.host.running_host import read_events, running_host
+from tests.host.stores import MemoryStore, ProcessStore
 
 pytestmark = pytest.mark.anyio
 
@@ -56,7 +56,7 @@ calls_of_some_days = st.lists(
 def test_the_sums_of_any_report_are_those_of_its_calls(calls: list[Call], order: list[Any], length: int) -> None:
     async def check() -> None:
         clock, group_by = FakeClock(), order[:length]
-        usage = Usage(MemoryStore().records, clock)
+        usage = Usage(ProcessStore().records, clock)
         expected: dict[tuple[str, ...], list[Any]] = {}
         for number, (day, agent, model, caller, conversation, tokens, cost) in enumerate(
             sorted(calls, key=lambda c: c[0])

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
+from parley.protocol.masking import MASK
+
 Seen = dict[str, Any]
 
 
@@ -224,7 +226,7 @@ def streams(player: Player) -> dict[str, Seen]:
 
 def webhooks(player: Player) -> dict[str, Seen]:
     """0.1 knows one webhook a task, which it can neither list nor delete."""
-    hook = {"url": "https://hooks.example/a2a", "token": "token-of-the-test"}
+    hook = {"url": "https://hooks.example/a2a", "token": MASK}
     unnamed = {"id": "the task's", **hook}
     if player.version == "0.1":
         return {"push": {"created": unnamed, "got": unnamed}, "push_unnamed": unnamed}

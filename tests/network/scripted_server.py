@@ -8,12 +8,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import trustme
-from anyio import fail_after
 
 from parley.network.http import HttpRequest, HttpResponse
 from parley.network.pinned import PinnedNetwork
 from parley.network.pool import ConnectionPool
 from parley.network.urls import parse_url
+from tests.deadlines import fail_after
 from tests.network.wire import Anywhere
 
 OK = b"HTTP/1.1 200 OK\r\n"

@@ -8,13 +8,13 @@ import threading
 from collections.abc import Sequence
 
 import pytest
-from anyio import fail_after
 
 from parley.network import pinned
 from parley.network.addresses import Address, is_public, read_address
 from parley.network.connection import Connection
 from parley.network.errors import ConnectError, ConnectTimeoutError
 from parley.network.pinned import Factory, NameResolver, PinnedNetwork
+from tests.deadlines import fail_after
 from tests.network.wire import Anywhere, Names, Wire, unconnected
 
 pytestmark = pytest.mark.anyio

@@ -2,31 +2,39 @@
 
 A paused engine is one whose process does not run: its clock stands still, and no call of its store begins or returns.
 When it wakes, all that it had under way goes on with what it knew before. A killed engine writes nothing more. The
-leases of a worker with a wrong clock look expired, or seem to last for ever. Hints get lost. In some worlds a worker
-cannot reach its store for a while: what it did before may be stored although it was told otherwise.
+leases of a worker with a wrong clock look expired, or seem to last for ever. Hints get lost, come late or twice. In
+some worlds workers have little room, so that messages wait in the store. In some a worker cannot reach its store for a
+while: what it did before may be stored although it was told otherwise. In orderly worlds workers only drain.
+
+Each step draws from a seed of its own, so that some steps of a play can be left out and the others stay as they were.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count
 from random import Random
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from parley import Agent, Turn
 from parley.engine.engine import Engine
 from parley.engine.limits import Limits
-from parley.engine.ownership.hints import Hint, LocalHints
 from parley.engine.webhooks.deliveries import Deliveries
 from parley.engine.webhooks.notifications import Notification
 from parley.protocol.errors import ParleyError
-from parley.protocol.events import ArtifactUpdate, MessageAdded, StatusUpdate, TaskClaimed, TaskEvent
+from parley.protocol.events import (
+    ArtifactUpdate,
+    MessageAdded,
+    StatusUpdate,
+    StepRecorded,
+    TaskClaimed,
+    TaskEvent,
+)
 from parley.protocol.lifecycle import fold, is_interrupted, is_terminal
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.push import PushConfig
@@ -38,110 +46,25 @@ from parley.protocol.requests import (
     SubscribeToTaskRequest,
 )
 from parley.protocol.tasks import Task, TaskState
-from parley.stores.interface import Owner, Store, StoreUnavailableError, TaskKey, Write
+from parley.stores.interface import Owner, Store, TaskKey
 from parley.stores.memory import MemoryDatabase, MemoryStore
 from parley.testing.clock import FakeClock
+from tests.ownership.simulated_parts import LossyHints, PausableStore
 
 OWNER = Owner("", "")
-LIMITS = Limits(lease_seconds=10.0, run_seconds=None, run_attempts=10_000, cancel_seconds=0.0)
+LIMITS = Limits(lease_seconds=10.0, run_seconds=None, run_attempts=10_000, cancel_seconds=0.0, poll_seconds=1.0)
+ORDERLY_LIMITS = replace(LIMITS, run_attempts=1, cancel_seconds=5.0)
+"""Nothing crashes, so no attempt may be counted; and a worker that drains waits until its writes are settled."""
 CLOCK_ERROR = 3_600
 """How wrong the clocks of some workers are, in seconds."""
+MESSAGES = 8
+"""What callers send, beside answers and more messages to the same tasks."""
 WORDS = 4
 """What a run says before it asks, and again after the answer."""
-PARTS = ("tasks", "sends", "outbox", "contexts", "records", "leases", "inbox")
 
 
 class Violation(AssertionError):
     """What engines may never do."""
-
-
-class PausableStore:
-    """A handle whose calls neither begin nor return while its worker is paused; none works once the worker died."""
-
-    def __init__(self, store: Store, misjudge: Callable[[frozenset[str]], frozenset[str]]) -> None:
-        self.is_paused = self.is_dead = self.is_failing = False
-        self._woken = asyncio.Event()
-        self._store = store
-        self._misjudge = misjudge
-        self._last: asyncio.Task[Any] | None = None
-        for part in PARTS:
-            setattr(self, part, _PausablePart(self, getattr(store, part)))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    def pause(self) -> None:
-        self.is_paused = True
-        self._woken.clear()
-
-    def wake(self) -> None:
-        self.is_paused = False
-        self._woken.set()
-
-    async def passed(self) -> None:
-        while self.is_paused:
-            await self._woken.wait()
-        if self.is_dead or self.is_failing:
-            raise StoreUnavailableError("The process is dead, or cannot reach the store")
-
-    async def call(self, name: str, method: Callable[..., Any], *values: Any, **named: Any) -> Any:
-        await self.passed()
-        result = await method(*values, **named)
-        await self.passed()
-        return self._misjudge(result) if name == "live" else result
-
-    def write(self, tasks: Any, write: Write) -> asyncio.Future[None]:
-        """Write behind all writes before; a worker that died never hears of the outcome."""
-        before = self._last
-        outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        async def do() -> None:
-            try:
-                if before is not None:
-                    await asyncio.wait({before})
-                await self.passed()
-                await tasks.write(write)
-                await self.passed()
-            except Exception as error:
-                if outcome.done():
-                    return
-                if self.is_dead:
-                    outcome.cancel()
-                else:
-                    outcome.set_exception(error)
-            else:
-                if not outcome.done():
-                    outcome.set_result(None)
-
-        self._last = asyncio.get_running_loop().create_task(do())
-        return outcome
-
-
-class _PausablePart:
-    def __init__(self, handle: PausableStore, part: Any) -> None:
-        self._handle = handle
-        self._part = part
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._part, name)
-        if inspect.iscoroutinefunction(method):
-            return lambda *values, **named: self._handle.call(name, method, *values, **named)
-        if name == "write":  # of tasks: the call itself puts it in line
-            return lambda write: self._handle.write(self._part, write)
-        return method
-
-
-class LossyHints(LocalHints):
-    """Hints that get lost."""
-
-    def __init__(self, random: Random, lost: float) -> None:
-        super().__init__()
-        self._random = random
-        self._lost = lost
-
-    def publish(self, hint: Hint) -> None:
-        if self._random.random() >= self._lost:
-            super().publish(hint)
 
 
 class Calls:
@@ -190,31 +113,45 @@ class SimulatedWorker:
         self.name = name
         self.world = world
         self.clock = FakeClock(datetime(2026, 1, 1, tzinfo=UTC))
-        self.clock.jump(world.random.choice([0, 0, -CLOCK_ERROR, CLOCK_ERROR]))
-        self.store = PausableStore(MemoryStore(world.database), self._misjudge)
+        self.clock.jump(0 if world.is_orderly else world.chance.choice([0, 0, -CLOCK_ERROR, CLOCK_ERROR]))
+        self.store = PausableStore(MemoryStore(world.database), self._misjudge, self._latency)
         store = cast("Store", self.store)
-        self.deliveries = Deliveries(store, world.calls, clock=self.clock, worker=name, jitter=world.random.random)
+        self.deliveries = Deliveries(store, world.calls, clock=self.clock, worker=name, jitter=world.chance.random)
         self.engine = Engine(
             store,
-            world.agent(name),
-            limits=LIMITS,
+            world.agent(self.clock),
+            limits=world.limits,
             clock=self.clock,
             new_id=world.new_id,
             drain_seconds=0,
             deliveries=self.deliveries,
             hints=world.hints,
         )
+        self.engine.claims.jitter = world.chance.random
         self.operations = self.engine.agent("talker")
+        self.draining: asyncio.Task[None] | None = None
+
+    def _latency(self) -> int:
+        return self.world.chance.choice([0, 0, 0, 3, 20])
 
     def _misjudge(self, live: frozenset[str]) -> frozenset[str]:
         """A worker with a wrong clock believes live ones to be dead."""
-        if self.world.is_calm or self.world.random.random() < 0.9:
+        if self.world.is_calm or self.world.is_orderly or self.world.chance.random() < 0.9:
             return live
-        return frozenset([name for name in sorted(live) if self.world.random.random() < 0.5])
+        return frozenset([name for name in sorted(live) if self.world.chance.random() < 0.5])
 
     async def start(self) -> None:
         await self.deliveries.start()
         await self.engine.__aenter__()
+
+    def drain(self) -> None:
+        """Begin to drain; the process is replaced when that is done, if it is not paused or killed before."""
+        if self.draining is None:
+            self.draining = asyncio.get_running_loop().create_task(self.engine.drain())
+
+    @property
+    def has_drained(self) -> bool:
+        return self.draining is not None and self.draining.done()
 
     async def die(self) -> None:
         self.store.is_dead = True
@@ -231,15 +168,25 @@ class SimulatedWorker:
 class World:
     """Workers, callers and what they see of each other."""
 
-    def __init__(self, seed: int, *, change_store: Callable[[MemoryStore], None] | None = None) -> None:
-        self.random = Random(seed)
-        self.fails = self.random.random() < 0.3
+    def __init__(self, seed: int, *, workers: int = 3) -> None:
+        self.seed = seed
+        self.chance = Random(seed)
+        """Decides what no step decides: how the world is, and how long things take."""
+        self.random = self.chance
+        """Decides what happens in the present step."""
+        self.is_orderly = self.chance.random() < 0.3
+        self.fails = self.chance.random() < 0.3 and not self.is_orderly
         """Whether stores fail for a while; then tasks may fail."""
+        room = self.chance.choice([1, 1, 2, 1_000])
+        self.limits = replace(ORDERLY_LIMITS if self.is_orderly else LIMITS, runs_at_once=room)
         self.seconds = 0.0
         self.is_calm = False
         self.database = MemoryDatabase(now=lambda: self.seconds)
-        self.hints = LossyHints(self.random, self.random.choice([0.0, 0.5, 1.0]))
+        self.hints = LossyHints(self.chance, self.chance.choice([0.0, 0.5, 1.0]))
         self.calls = Calls()
+        self.trace: list[str] = []
+        """What happened, step by step."""
+        self.number_of_workers = workers
         self.workers: list[SimulatedWorker] = []
         self.begun: Counter[str] = Counter()
         """How many runs began, by the text of the message that began their task."""
@@ -254,7 +201,7 @@ class World:
     def new_id(self) -> str:
         return f"id-{next(self._ids)}"
 
-    def agent(self, worker: str) -> Agent:
+    def agent(self, clock: FakeClock) -> Agent:
         agent = Agent("Talker", id="talker", run_attempts=10_000)
 
         async def effect() -> int:  # a plain function would run in a thread, in real time
@@ -271,6 +218,8 @@ class World:
             if "ask" in turn.text:
                 await turn.ask("And?")
                 yield "yes "
+            if "slow" in turn.text:
+                await clock.sleep(3)
             await turn.step("effect", effect)
             for number in range(WORDS):
                 yield f"{number} "
@@ -290,48 +239,37 @@ class World:
         for worker in self.workers:
             if not worker.store.is_paused:
                 await worker.clock.advance(self.seconds - worker.clock.monotonic() + START)
+        self.hints.deliver_late()
+        for worker in tuple(self.workers):
+            if worker.engine.drain_asked.is_set():
+                worker.drain()
+            if worker.has_drained:
+                await self._replace(worker, SimulatedWorker.stop)
         await self.breathe()
 
     async def breathe(self) -> None:
         for _ in range(self.random.randint(1, 30)):
             await asyncio.sleep(0)
 
-    async def step(self) -> None:
-        does = self.random.choice(
-            [
-                self._send,
-                self._send,
-                self._send,
-                self._repeat,
-                self._answer,
-                self._answer,
-                self._cancel,
-                self._add,
-                self._stream,
-                self._register,
-                self._subscribe,
-                self._pause,
-                self._fail,
-                self._recover,
-                self._wake,
-                self._wake,
-                self._kill,
-                self._leave,
-                self._wait,
-                self._wait,
-            ]
-        )
-        await does()
-        await self.pass_time(self.random.choice([0, 0.1, 1, 4]))
+    async def step(self, number: int) -> None:
+        """Let one thing happen: the same in every play with this seed, whichever steps came before."""
+        self.random = Random(self.seed * 1_000_003 + number)
+        does = self.random.choice(CALLS + (DRAINS if self.is_orderly else FAULTS))
+        self.trace.append(f"{number}. {does.__name__.strip('_')}")
+        await does(self)
+        await self.pass_time(self.random.choice([0, 0.1, 1] if self.is_orderly else [0, 0.1, 1, 4]))
+
+    def _note(self, what: str) -> None:
+        self.trace.append(f"    {what}")
 
     def _any(self) -> SimulatedWorker:
         return self.random.choice(self.workers)
 
     async def _send(self) -> None:
-        if len(self.requests) < 5:
+        if len(self.requests) < MESSAGES:
             number = len(self.requests) + 1
             text = f"{'ask' if self.random.random() < 0.5 else 'say'} {number}"
-            text += " and sleep" if self.random.random() < 0.4 else ""
+            text += self.random.choice([" and sleep", " and be slow", " and be slow", ""])
             config = PushConfig("https://hook.example") if self.random.random() < 0.5 else None
             configuration = SendConfiguration(return_immediately=self.random.random() < 0.5, push_config=config)
             request = SendMessageRequest(Message(f"m-{number}", Role.USER, (TextPart(text),)), configuration)
@@ -433,29 +371,41 @@ class World:
             worker.store.is_failing = False
 
     async def _pause(self) -> None:
-        self._any().store.pause()
+        worker = self._any()
+        self._note(worker.name)
+        worker.store.pause()
 
     async def _wake(self) -> None:
         for worker in self.workers:
             if worker.store.is_paused and self.random.random() < 0.5:
+                self._note(worker.name)
                 worker.store.wake()
 
     async def _kill(self) -> None:
         if self.random.random() < 0.5:
-            await self._replace(SimulatedWorker.die)
+            await self._replace(self._any(), SimulatedWorker.die)
 
     async def _leave(self) -> None:
+        """A worker is told to stop. It may be paused or killed while it drains."""
         if self.random.random() < 0.3:
-            await self._replace(SimulatedWorker.stop)
+            worker = self._any()
+            self._note(worker.name)
+            worker.drain()
 
-    async def _replace(self, end: Callable[[SimulatedWorker], Awaitable[None]]) -> None:
-        worker = self._any()
+    async def _ask_to_drain(self) -> None:
+        if self.random.random() < 0.3:
+            worker = self._any().name
+            self._note(worker)
+            await MemoryStore(self.database).leases.ask_to_drain(worker)
+
+    async def _replace(self, worker: SimulatedWorker, end: Callable[[SimulatedWorker], Awaitable[None]]) -> None:
+        self._note(f"{worker.name} is gone")
         self.workers.remove(worker)
         await end(worker)
         await self.start_worker()
 
     async def _wait(self) -> None:
-        await self.pass_time(self.random.choice([3, 12]))
+        await self.pass_time(self.random.choice([1, 3] if self.is_orderly else [3, 12]))
 
     def _do(self, call: Awaitable[None]) -> None:
         """Let a caller call. Errors that say to come back are not violations: its process may have died."""
@@ -480,14 +430,14 @@ class World:
 
     # --- from the beginning to the end --------------------------------------------------------------------------------
 
-    async def play(self, steps: int) -> None:
-        """Some steps of disorder, then calm; the log must then be in order."""
+    async def play(self, steps: Iterable[int]) -> None:
+        """Some steps of disorder, by their numbers, then calm; the log must then be in order."""
         self.failures = []
-        for _ in range(3):
+        for _ in range(self.number_of_workers):
             await self.start_worker()
         try:
-            for _ in range(steps):
-                await self.step()
+            for number in steps:
+                await self.step(number)
                 if self.failures:
                     raise self.failures[0]
             await self._calm_down()
@@ -504,6 +454,7 @@ class World:
     async def _calm_down(self) -> None:
         """Let everybody wake up and finish."""
         self.is_calm = True
+        self.random = self.chance
         await self._recover()
         for worker in self.workers:
             worker.store.wake()
@@ -511,7 +462,7 @@ class World:
             self._do(self._deliver(self.workers[0], request))
         for number in range(60):
             # Workers whose clocks are late wake up late for what others recorded.
-            await self.pass_time(2 * CLOCK_ERROR if number == 20 else 2)
+            await self.pass_time(2 * CLOCK_ERROR if number == 20 and not self.is_orderly else 2)
             for reader in self.readers:
                 reader.go_on(self._any())
             if self.failures:
@@ -528,6 +479,8 @@ class World:
         for message_id, task_ids in self.sent.items():
             if len(task_ids) > 1:
                 raise Violation(f"{message_id} got the tasks {sorted(task_ids)}")
+            if missing := [id for id in task_ids if (OWNER.tenant, id) not in self.database.tasks]:
+                raise Violation(f"{message_id} got the task {missing}, which is not there")
         texts = Counter[str]()
         for head in self._heads():
             events = await store.tasks.events(head.key, after=0, limit=10_000)
@@ -560,6 +513,12 @@ class World:
         whole = f"{half}yes {half}" if opening.startswith("ask") else half + half
         if not whole.startswith(said) or (task.status.state is TaskState.COMPLETED and said != whole):
             raise Violation(f"{task_id} says {said!r}")
+        ended = [event for event in events if isinstance(event, StatusUpdate) and is_terminal(event.status.state)]
+        if len(ended) > 1:
+            raise Violation(f"{task_id} has ended twice: {ended}")
+        steps = [event for event in events if isinstance(event, StepRecorded) and event.name == "effect"]
+        if len(steps) > 1:
+            raise Violation(f"{task_id}: a step was recorded twice")
         claims = len([event for event in events if isinstance(event, TaskClaimed)])
         messages = len([event for event in events if isinstance(event, MessageAdded)])
         if self.begun[opening] > claims + messages:
@@ -585,3 +544,34 @@ def ends(state: TaskState) -> bool:
 
 
 START = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
+
+Action: TypeAlias = Callable[[World], Awaitable[None]]
+CALLS: tuple[Action, ...] = (
+    World._send,
+    World._send,
+    World._send,
+    World._repeat,
+    World._answer,
+    World._answer,
+    World._cancel,
+    World._add,
+    World._stream,
+    World._register,
+    World._subscribe,
+    World._wait,
+    World._wait,
+)
+"""What callers do."""
+DRAINS: tuple[Action, ...] = (World._leave, World._leave, World._ask_to_drain)
+"""What operators do."""
+FAULTS: tuple[Action, ...] = (
+    World._pause,
+    World._fail,
+    World._recover,
+    World._wake,
+    World._wake,
+    World._kill,
+    World._leave,
+    World._ask_to_drain,
+)
+"""What else happens."""

@@ -1,7 +1,11 @@
-"""The agent of the scenario on a2a-sdk 1.3.0: dialect 1.0, and 0.3 by its compatibility layer, on every binding."""
+"""The agent of the scenario on a2a-sdk 1.3.0: dialect 1.0, and 0.3 by its compatibility layer, on every binding.
+
+With the word `push` it calls webhooks for real.
+"""
 
 import asyncio
 import logging
+import sys
 
 import grpc
 import httpx
@@ -119,13 +123,13 @@ async def main():
     url = f"http://127.0.0.1:{port}"
     card = make_card(url, grpc_url, skills=SKILLS)
     hooks = InMemoryPushNotificationConfigStore()
-    nowhere = httpx.AsyncClient(transport=httpx.MockTransport(lambda request: httpx.Response(204)))
+    nowhere = None if "push" in sys.argv else httpx.MockTransport(lambda request: httpx.Response(204))
     handler = DefaultRequestHandler(
         Scenario(),
         InMemoryTaskStore(),
         card,
         push_config_store=hooks,
-        push_sender=BasePushNotificationSender(nowhere, hooks),
+        push_sender=BasePushNotificationSender(httpx.AsyncClient(transport=nowhere), hooks),
         extended_agent_card=make_card(url, grpc_url, skills=[*SKILLS, VAULT]),
     )
     a2a_pb2_grpc.add_A2AServiceServicer_to_server(GrpcHandler(handler), grpc_server)

@@ -17,7 +17,7 @@ def test_every_error_on_the_wire_has_a_code_and_a_text_of_its_own() -> None:
     assert len({error.row.code for error in e.WIRE_ERRORS}) == len(e.WIRE_ERRORS)
     assert len({error.row.reason for error in e.WIRE_ERRORS}) == len(e.WIRE_ERRORS)
     assert len({error().message for error in e.WIRE_ERRORS}) == len(e.WIRE_ERRORS)
-    without_code = {e.TaskFinishedError, e.TaskBusyError, e.UnknownRemoteError}
+    without_code = {e.IdempotencyKeyReusedError, e.TaskFinishedError, e.TaskBusyError, e.UnknownRemoteError}
     assert set(e.WIRE_ERRORS) | without_code == {x for x in _subclasses(e.A2AError) if x.__module__ == e.__name__}
 
 

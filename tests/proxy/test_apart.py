@@ -9,7 +9,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from anyio import fail_after
 from msgspec import structs
 
 from parley import Agent
@@ -24,6 +23,7 @@ from parley.server.app import App
 from tests.conformance.matrix import JSONRPC, V0_1, V0_2, V1_0
 from tests.conformance.peer import Peer
 from tests.conformance.serve import conformance_agent
+from tests.deadlines import fail_after
 from tests.proxy.proxies import caller, card_at, on_ports, proxy_of
 from tests.proxy.test_authentication import ALICE, BOB, bearer, tokens
 from tests.proxy.test_conversations import old_task, proxied_script

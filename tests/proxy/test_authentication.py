@@ -6,7 +6,6 @@ from typing import Any
 
 import httpx2
 import pytest
-from anyio import fail_after
 from msgspec import structs
 
 from parley import Agent
@@ -41,6 +40,7 @@ from parley.server.security.schemes.tokens import BearerTokens
 from parley.server.security.throttle import RateLimits
 from tests.conformance.matrix import GRPC, JSONRPC, REST, V0_3, V1_0
 from tests.conformance.serve import conformance_agent, secured_agent
+from tests.deadlines import fail_after
 from tests.proxy.proxies import Place, caller, on_ports, proxy_of
 from tests.server.serving import serving
 

@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
-from anyio import fail_after
 
 from parley.client.errors import DiscoveryError
 from parley.client.guard import Guard
@@ -37,8 +36,9 @@ from parley.proxy.listing import TaskLister
 from parley.proxy.proxied import proxied
 from parley.server.app import App
 from tests.conformance.matrix import GRPC, JSONRPC, REST, V0_1, V0_2, V0_3, V1_0
-from tests.conformance.serve import REQUIRED, apps, conformance_agent, direct_agent
+from tests.conformance.serve import NUMBER_OF_APPS, REQUIRED, apps, conformance_agent, direct_agent
 from tests.conformance.test_streaming import texts
+from tests.deadlines import fail_after
 from tests.proxy.proxies import Place, caller, card_at, on_ports, proxy_of
 from tests.server.serving import serving
 
@@ -108,7 +108,7 @@ async def test_a_direct_reply_stays_one(binding: Binding) -> None:
 
 async def test_what_the_agent_cannot_do_the_proxy_does_not_promise() -> None:
     with fail_after(20):
-        async with on_ports(apps("memory:")["strict"]) as place, proxy_of(place["url"]) as proxy:
+        async with on_ports(apps(["memory:"] * NUMBER_OF_APPS)["strict"]) as place, proxy_of(place["url"]) as proxy:
             async with caller(proxy, V1_0, GRPC) as peer:
                 with pytest.raises(ExtensionSupportRequiredError):
                     await peer.send("hello")
@@ -202,7 +202,7 @@ async def test_an_extended_card_that_is_none_is_the_agents_fault() -> None:
 async def test_the_webhook_without_an_id_is_found_at_an_agent_that_gives_ids() -> None:
     with fail_after(20):
         async with (
-            on_ports(apps("memory:")["open"]) as place,
+            on_ports(apps(["memory:"] * NUMBER_OF_APPS)["open"]) as place,
             proxy_of(place["url"], versions=[V1_0]) as proxy,
             caller(proxy, V0_3, JSONRPC) as peer,
         ):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from anyio import fail_after
 
 from parley.engine.caller import Caller
 from parley.protocol.errors import TaskNotFoundError
@@ -14,6 +13,7 @@ from parley.proxy.ledger import NameKind, NameTable, open_ledger
 from parley.server.app import App
 from tests.conformance.matrix import JSONRPC, V0_1, V0_2, V1_0
 from tests.conformance.serve import conformance_agent
+from tests.deadlines import fail_after
 from tests.proxy.proxies import caller, on_ports, proxy_of
 from tests.proxy.test_authentication import bearer, tokens
 

@@ -11,7 +11,6 @@ from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 import pytest
-from anyio import fail_after
 from typer.testing import CliRunner
 
 from parley.cli.main import app
@@ -28,6 +27,7 @@ from tests.cli.served import running
 from tests.conformance.matrix import GRPC, JSONRPC, PLACES, REST, V0_1, V1_0
 from tests.conformance.peer import Peer
 from tests.conformance.test_streaming import texts
+from tests.deadlines import fail_after
 from tests.peer_environments import ROOT, python_of, serving_process
 from tests.proxy.proxies import caller, proxy_of
 

@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import pytest
-from anyio import fail_after
 
 from parley.engine.reading.following import Numbered
 from parley.protocol.errors import UnavailableError
@@ -16,6 +15,7 @@ from parley.protocol.messages import Message, RawPart, Role, TextPart
 from parley.protocol.tasks import Artifact, Task, TaskState, TaskStatus
 from parley.proxy.read_ahead import MAX_BYTES, MAX_EVENTS, ReadAheadStreams
 from tests.cycles import no_cycles
+from tests.deadlines import fail_after
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,6 @@ from typing import Any
 import httpx2
 import msgspec
 import pytest
-from anyio import fail_after
 from msgspec import structs
 
 from parley.protocol import operations as ops
@@ -30,6 +29,7 @@ from parley.server.webhooks.guard import WebhookPolicy
 from tests.conformance.matrix import GRPC, JSONRPC, REST, V0_1, V0_2, V0_3, V1_0
 from tests.conformance.peer import Peer
 from tests.conformance.serve import conformance_agent
+from tests.deadlines import fail_after
 from tests.proxy.proxies import Place, caller, card_at, on_ports, relay_of
 from tests.proxy.test_authentication import ALICE, BOB, bearer, tokens
 from tests.proxy.test_conversations import proxied_script

@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
-from anyio import fail_after
 
 from parley import Agent
 from parley.server.app import App
 from parley.server.listener.listener import Listener
+from tests.deadlines import fail_after
 
 
 def echo_agent(name: str = "Echo", **options: Any) -> Agent:

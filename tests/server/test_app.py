@@ -15,8 +15,9 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from parley import Agent
+from parley.cluster.hints import Hint, HintKind, LocalHints
 from parley.engine.limits import Limits
-from parley.engine.ownership.hints import Hint, HintKind, LocalHints
+from parley.protocol.extensions import WEBHOOK_AUTH
 from parley.protocol.signing import load_key, verify_card
 from parley.protocol.versions import Version
 from parley.server.app import App
@@ -79,7 +80,7 @@ async def test_a_card_says_that_the_same_message_is_taken_once_unless_that_is_tu
                 json=send("hi", message_id="1"),
                 headers={"a2a-extensions": once.uri, "a2a-version": "1.0"},
             )
-        assert [extension["uri"] for extension in declared] == [extension.uri for extension in expected]
+        assert [extension["uri"] for extension in declared] == [*(each.uri for each in expected), WEBHOOK_AUTH]
         assert reply.headers.get("a2a-extensions") == (once.uri if seconds else None)
 
 
@@ -273,7 +274,7 @@ async def test_health_tells_when_the_app_drains() -> None:
         draining = {"reason": "draining", "text": "The server is shutting down."}
         for path in ("/readyz", "/healthz"):
             reply = await client.get(path)
-            assert (reply.status_code, reply.json()) == (503, {"status": "not ready", "reasons": [draining]})
+            assert (reply.status_code, reply.json()) == (503, {"status": "draining", "reasons": [draining]})
         assert (await client.head("/livez")).status_code == 200
         refused = (await client.post("/", json=send("hello", message_id="m-1"))).json()["error"]
         assert refused["data"][0]["reason"] == "UNAVAILABLE"

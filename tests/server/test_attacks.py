@@ -30,7 +30,6 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
-from anyio import fail_after
 
 from parley.dialects import protobuf_v0_3, protobuf_v1_0
 from parley.dialects.protobuf_dialect import ProtobufDialect
@@ -42,11 +41,12 @@ from parley.protocol.push import PushConfig
 from parley.server.app import App
 from parley.server.bindings.grpc import GrpcServer
 from parley.server.limits import ServerLimits
+from tests.deadlines import PATIENCE, fail_after
 from tests.server.attacked_process import TOKENS, security
 from tests.server.serving import echo_agent, running
 
 ROOT = Path(__file__).parents[2]
-SECONDS = 15
+SECONDS = 15 * PATIENCE
 MILLION = 1_000_000
 V1_0, V0_3 = protobuf_v1_0.DIALECT, protobuf_v0_3.DIALECT
 CARD = "/.well-known/agent-card.json"

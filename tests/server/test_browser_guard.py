@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
 import pytest
-from anyio import fail_after
 
 from parley import Agent
 from parley.agents.turn import Turn
@@ -16,6 +15,7 @@ from parley.server.app import App
 from parley.server.run import Bound, Serving, serve
 from parley.server.telemetry.metrics import Metrics
 from parley.server.telemetry.telemetry import Telemetry
+from tests.deadlines import fail_after
 
 pytestmark = pytest.mark.anyio
 

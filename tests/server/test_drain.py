@@ -165,6 +165,37 @@ def test_a_grpc_stream_is_cut_off_with_unavailable_and_the_process_ends_well(dir
         assert command.ended() == 0
 
 
+def test_a_server_that_drains_says_so_and_accepts_requests_until_the_delay_is_over(directory: Path) -> None:
+    (directory / "go").touch()
+    with counter(directory, "--grpc-port", "off", "--drain-delay", "600", "--drain-seconds", "0") as command:
+        url = command.until_ready()
+        kept = http.client.HTTPConnection(urlsplit(url).netloc, timeout=SECONDS)
+        kept.request("GET", "/readyz")
+        reply = kept.getresponse()
+        assert (reply.status, reply.getheader("connection"), json.load(reply)) == (200, None, {"status": "ok"})
+        command.process.send_signal(signal.SIGTERM)
+        command.until_logged("Draining in 600 seconds: requests are still accepted")
+        kept.request("GET", "/readyz")
+        reply = kept.getresponse()
+        assert (reply.status, reply.getheader("connection")) == (503, "close")
+        reasons = [{"reason": "draining", "text": "The server is shutting down."}]
+        assert json.load(reply) == {"status": "draining", "reasons": reasons}
+        with urllib.request.urlopen(f"{url}/livez", timeout=SECONDS) as alive:
+            assert (alive.getheader("connection"), json.load(alive)) == ("close", {"status": "ok"})
+        task = call(url, "SendMessage", message("go"))["result"]["task"]
+        assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+        command.process.send_signal(signal.SIGTERM)
+        assert command.ended() == -signal.SIGTERM
+
+
+def test_after_the_delay_it_ends(directory: Path) -> None:
+    with counter(directory, "--grpc-port", "off", "--drain-delay", "0.1") as command:
+        command.until_ready()
+        command.process.send_signal(signal.SIGTERM)
+        command.until_logged("Draining: no new requests are accepted")
+        assert command.ended() == 0
+
+
 def test_health_says_that_it_is_well(directory: Path) -> None:
     with counter(directory) as command:
         with urllib.request.urlopen(f"{command.until_ready()}/healthz", timeout=SECONDS) as reply:

@@ -9,7 +9,6 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
-from anyio import fail_after
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
@@ -31,6 +30,7 @@ from parley.server.bindings.cursor import CURSOR
 from parley.server.bindings.grpc import GrpcServer, _address
 from parley.server.limits import ServerLimits
 from parley.server.security.throttle import RateLimits
+from tests.deadlines import fail_after
 from tests.server.serving import echo_agent
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,6 @@ from typing import Any
 
 import grpc.aio
 import pytest
-from anyio import fail_after
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from parley import Agent, Turn
@@ -26,6 +25,7 @@ from parley.server.telemetry.telemetry import Telemetry
 from parley.stores.interface import Write
 from parley.stores.sqlite.store import SqliteStore
 from tests.changed_store import ChangedStore
+from tests.deadlines import fail_after
 from tests.server.serving import echo_agent, running, send
 
 pytestmark = pytest.mark.anyio
@@ -77,6 +77,35 @@ async def test_a_server_whose_store_refuses_writes_is_alive_and_not_ready_and_sa
             (reason,) = (await client.get("/readyz")).json()["reasons"]
             assert (reason["reason"], "tasks.db" in reason["text"]) == ("store", False)
         await server.stop()
+
+
+JSONRPC_SENDS: dict[str, dict[str, Any]] = {
+    "1.0": {"method": "SendMessage", "message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}},
+    "0.3": {
+        "method": "message/send",
+        "message": {"kind": "message", "messageId": "m", "role": "user", "parts": [{"kind": "text", "text": "hi"}]},
+    },
+    "0.1": {"method": "tasks/send", "id": "t", "message": {"role": "user", "parts": [{"type": "text", "text": "hi"}]}},
+}
+
+
+async def test_a_message_for_a_server_that_drains_is_refused_with_the_time_to_try_again() -> None:
+    """In every dialect, as unavailable, so that a load balancer or a client tries another server."""
+    app = App(echo_agent())
+    async with running(app) as client:
+        await app.drain()
+        reply = await client.get("/readyz")
+        assert (reply.status_code, reply.json()["status"]) == (503, "draining")
+        for version, params in JSONRPC_SENDS.items():
+            method = params["method"]
+            rest = {name: value for name, value in params.items() if name != "method"}
+            reply = await client.post("/", json={"jsonrpc": "2.0", "id": 1, "method": method, "params": rest})
+            code = -32011 if version == "0.1" else -32034
+            assert (reply.headers.get("retry-after"), reply.json()["error"]["code"]) == ("1", code), reply.text
+        for path, version in (("/message:send", "1.0"), ("/v1/message:send", "0.3")):
+            body = {"message": JSONRPC_SENDS[version]["message"]}
+            reply = await client.post(path, json=body, headers={"a2a-version": version})
+            assert (reply.status_code, reply.headers.get("retry-after")) == (503, "1"), reply.text
 
 
 async def test_an_idle_server_finds_out_by_itself_and_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from anyio import fail_after
 from starlette.types import Receive, Scope, Send
 
 from parley.server.listener.connection import HttpServerConnection, ListenerState, Phase
 from parley.server.listener.limits import ListenerLimits
 from parley.server.listener.listener import Listener
+from tests.deadlines import fail_after
 
 pytestmark = pytest.mark.anyio
 

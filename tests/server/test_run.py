@@ -10,13 +10,13 @@ import sys
 import threading
 
 import pytest
-from anyio import fail_after
 
 from parley import Agent
 from parley.protocol.cards import Binding
 from parley.server import run
 from parley.server.app import App
 from parley.server.run import Bound, HostError, OpenToNetworkError, PortError, Serving, bind, is_loopback, serve
+from tests.deadlines import fail_after
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,6 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 import pytest
-from anyio import fail_after
 from joserfc.errors import SecurityWarning
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 from joserfc.jws import JWSRegistry
@@ -30,6 +29,7 @@ from parley.server.security.schemes.openid import OpenIdConnect
 from parley.server.security.schemes.scheme import Challenge, Proof, Refused, SettingError
 from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret
 from parley.server.security.schemes.tokens import BearerTokens
+from tests.deadlines import fail_after
 from tests.server.authorization_server import (
     AUDIENCE,
     CLIENT,

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import trustme
-from anyio import fail_after
 
 from parley.protocol.cards import ApiKeyLocation, ApiKeyScheme, HttpAuthScheme
 from parley.protocol.errors import UnavailableError
@@ -22,6 +21,7 @@ from parley.server.security.schemes.mutual_tls import AllowedCertificate, Mutual
 from parley.server.security.schemes.scheme import Challenge, Proof, Refused, SettingError
 from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret, new_secret
 from parley.server.security.schemes.tokens import BearerTokens
+from tests.deadlines import fail_after
 
 pytestmark = pytest.mark.anyio
 

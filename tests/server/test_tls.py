@@ -14,7 +14,6 @@ import grpc
 import grpc.aio
 import pytest
 import trustme
-from anyio import fail_after
 from cryptography.hazmat.primitives import serialization
 from starlette.types import Receive, Scope, Send
 
@@ -25,6 +24,7 @@ from parley.server.listener.listener import Listener
 from parley.server.listener.tls import ClientCertificates, GrpcCertificateReload, TlsError, TlsFiles
 from parley.server.run import Bound, Serving, serve
 from parley.server.security.credentials import PeerCertificate
+from tests.deadlines import fail_after
 
 pytestmark = pytest.mark.anyio
 

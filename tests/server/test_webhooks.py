@@ -13,7 +13,6 @@ from typing import Any, cast
 
 import pytest
 import trustme
-from anyio import fail_after
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -50,6 +49,7 @@ from parley.stores.interface import Owner, Store, TaskKey
 from parley.stores.memory import MemoryStore
 from parley.stores.sqlite.store import SqliteStore
 from tests.bounded import bounded
+from tests.deadlines import fail_after
 from tests.network.forward_proxy import forward_proxy
 from tests.network.wire import Names, Wire
 from tests.stores.writes import KEY, addition, chunk, created, creation, minute

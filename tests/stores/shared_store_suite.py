@@ -37,8 +37,11 @@ from parley.stores.interface import (
     SendRecord,
     Store,
     TaskKey,
+    Worker,
+    Workload,
     Write,
 )
+from parley.stores.interface.leases import LONG_AGO
 from tests.stores.store_suite import MakeStore, head_of
 from tests.stores.writes import (
     ADA,
@@ -177,6 +180,45 @@ class SharedStoreSuite:
         now.seconds += 1
         assert await two.leases.live() == frozenset()
 
+    async def test_a_report_is_kept_with_the_lease(self, handles: Handles, now: ManualTime) -> None:
+        """Until the worker gives another one; every handle sees it, by name, also after the lease expired."""
+        one, two = handles
+        assert list(await one.leases.workers()) == []
+        first: dict[str, Any] = {"runs": 3, "version": "1.2", "names": ["Zoë"]}
+        assert not await two.leases.renew(W2, seconds=10)
+        assert not await one.leases.renew(W1, seconds=20, report=first)
+        assert not await one.leases.renew(W1, seconds=20)
+        kept = [Worker(W1, 20, dict(first), False), Worker(W2, 10, {}, False)]
+        first["runs"] = 4
+        assert list(await one.leases.workers()) == list(await two.leases.workers()) == kept
+        now.seconds += 15
+        assert not await two.leases.renew(W1, seconds=20, report={})
+        assert list(await two.leases.workers()) == [Worker(W1, 20, {}, False), Worker(W2, -5, {}, False)]
+        await one.leases.release(W1)
+        assert [worker.worker for worker in await two.leases.workers()] == [W2]
+        now.seconds += LONG_AGO
+        assert list(await two.leases.workers()) == []
+
+    async def test_a_worker_hears_at_its_next_renewal_that_it_is_to_drain(
+        self, handles: Handles, now: ManualTime
+    ) -> None:
+        """And at each one after it, until its lease is released. No other worker hears it."""
+        one, two = handles
+        for worker in BOTH:
+            await one.leases.renew(worker, seconds=10, report={"name": worker})
+        assert await two.leases.ask_to_drain(W1)
+        assert not await two.leases.ask_to_drain("unknown")
+        workers = [(each.worker, each.is_asked_to_drain) for each in await two.leases.workers()]
+        assert workers == [(W1, True), (W2, False)]
+        for _ in range(2):
+            assert await one.leases.renew(W1, seconds=10)
+            assert not await two.leases.renew(W2, seconds=10)
+        now.seconds += 10
+        assert not await two.leases.ask_to_drain(W2)
+        assert await one.leases.renew(W1, seconds=10)
+        await one.leases.release(W1)
+        assert not await one.leases.renew(W1, seconds=10)
+
     async def test_tasks_that_no_live_worker_holds_are_found(self, handles: Handles) -> None:
         """Submitted and working ones of every owner, the oldest first, in pages; held by the dead or by none."""
         one, two = handles
@@ -202,6 +244,23 @@ class SharedStoreSuite:
         assert [head.key.task_id for head in of_one] == ids[:4]
         assert list(await two.tasks.orphaned(BOTH, agents=frozenset(), limit=99)) == []
         assert list(await two.tasks.orphaned(BOTH | {"dead", "gone", ""}, limit=99)) == []
+
+    async def test_what_waits_and_sleeps_is_counted(self, handles: Handles) -> None:
+        """Tasks of all owners, by whether a live worker holds them, and those of which a webhook is behind."""
+        one, two = handles
+        assert (await one.tasks.workload(BOTH), await one.outbox.backlog()) == (Workload(), 0)
+        for number, holder in enumerate(("dead", W1, "", W2, "gone")):
+            for state in TaskState:
+                key = TaskKey((ADA, BOB, ADA_ELSEWHERE)[number % 3], f"{number} {state}")
+                hooks = ((HOOK, Version.V1_0),) if number == 1 else ()
+                write = structs.replace(creation(key, state=state), status_at=minute(number), webhooks=hooks)
+                await one.tasks.write(held(write, "", holder))
+        asleep = structs.replace(creation(TaskKey(BOB, "asleep"), state=TaskState.WORKING), wake_at=minute(30))
+        await two.tasks.write(asleep)
+        assert await two.tasks.workload(BOTH) == Workload(4, 6, minute(0), 1)
+        assert await two.tasks.workload(BOTH | {"dead"}) == Workload(6, 4, minute(2), 1)
+        assert await two.tasks.workload(BOTH | {"dead", "gone", ""}) == Workload(10, 0, None, 1)
+        assert await two.outbox.backlog() == len(TaskState)
 
     async def test_a_task_that_sleeps_is_found_when_it_is_due(self, handles: Handles) -> None:
         """Like the tasks of dead workers, and of two workers that wake it one succeeds; then it does not sleep."""

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anyio import fail_after
 
 from parley.engine.caller import Caller
 from parley.protocol.messages import Message, Role, TextPart, text_of
@@ -21,6 +20,7 @@ from parley.stores.sqlite.maintenance import FileMaintenance
 from parley.stores.sqlite.store import SqliteStore
 from parley.testing.client import running
 from parley.testing.clock import FakeClock
+from tests.deadlines import fail_after
 from tests.stores.golden_agents import Kitchen
 
 FOLDER = Path(__file__).parent.parent / "golden" / "stores"
@@ -96,6 +96,8 @@ async def test_a_store_of_an_earlier_version_holds_everything_that_it_held(path:
     assert stored.snapshot is not None
     assert text(stored.snapshot).endswith("148 149 Done.")
     assert len(await log.tasks.events(banquet.key, after=0, limit=999)) == 157
+    timed = await log.tasks.timed_events(banquet.key, after=0, limit=999)
+    assert [each.written_at for each in timed] == [None] * 157  # the file does not say
     await log.close()
     with closing(sqlite3.connect(path)) as file:
         assert before == {table: file.execute(f"SELECT count(*) FROM {table}").fetchone() for table in tables}

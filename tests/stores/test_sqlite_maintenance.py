@@ -82,19 +82,21 @@ async def test_what_breaks_the_rules_of_the_log_is_named(tmp_path: Path) -> None
             UPDATE tasks SET snapshot_seq = 19 WHERE id = 't-1';
             UPDATE snapshots SET snapshot = '{', artifacts = '[' WHERE task = 't-1';
             UPDATE push_configs SET delivered_seq = 77, config = '[]';
-            INSERT INTO push_configs VALUES ('acme', 't-1', 'theirs', 'bob', '{"url":"https://x.example"}', '1.0', 0);
+            INSERT INTO push_configs
+                VALUES ('acme', 't-1', 'theirs', 'bob', '{"url":"https://x.example"}', '1.0', 0, NULL, NULL);
             DELETE FROM events WHERE task = 2 AND last_seq = 2;
             UPDATE events SET events = '{' WHERE task = 3 AND last_seq = 3;
             UPDATE tasks SET last_seq = 5, state = 'asleep', snapshot_seq = 1 WHERE id = 't-4';
             DELETE FROM tasks WHERE id IN ('t-5', 't-6');
             INSERT INTO sends VALUES ('acme', 'ada', 'm-9', x'00', 1, 't-5', '[]', '');
-            INSERT INTO push_configs VALUES ('acme', 't-3', 'h', 'ada', '{"url":"https://x.example"}', '7.0', 0);
+            INSERT INTO push_configs
+                VALUES ('acme', 't-3', 'h', 'ada', '{"url":"https://x.example"}', '7.0', 0, NULL, NULL);
             INSERT INTO outbox VALUES ('acme', 'ada', 't-2', 'w');
             INSERT INTO inbox VALUES (1, 'acme', 'bob', 't-2', 'i', '{');
             UPDATE tasks SET holder = 'w', state = 'completed', wake_at = 1 WHERE id = 't-2';
             UPDATE tasks SET has_webhooks = 1 WHERE id IN ('t-2', 't-3');
             UPDATE context_values SET value = 'x';
-            UPDATE records SET value = '[]', revision = 0;
+            UPDATE records SET value = '[]', revision = 0 WHERE collection = 'agents';
             INSERT INTO snapshots VALUES ('acme', 't-5', '{}', NULL);
             """
         )

@@ -10,6 +10,7 @@ from typing import TypedDict, assert_never, assert_type
 
 from parley import (
     Agent,
+    Authorized,
     Client,
     Content,
     DelegateFailedError,
@@ -181,7 +182,7 @@ async def speaks(turn: Turn) -> None:
     assert_type(await turn.ask("Which?"), ReceivedMessage)
     assert_type(await turn.ask("Which?", form=Order), Order)
     assert_type(await turn.ask("Which?", form={"type": "object"}), JsonObject)
-    assert_type(await turn.require_auth("Sign in."), ReceivedMessage)
+    assert_type(await turn.require_auth("Sign in."), Authorized)
     assert_type(await turn.context.get("visits", 0), JsonValue)
     await turn.context.set("visits", 1)
     assert_type(await turn.context.tasks(), tuple[Task, ...])

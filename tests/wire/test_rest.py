@@ -179,7 +179,7 @@ def test_a_route_without_tenant_wins_over_one_with_a_tenant_of_that_name():
     assert match(V1_0, "GET", "/tasks/tasks") == RouteMatch(V1_0, GET_TASK, {"id": "tasks"})
     assert match(V1_0, "GET", "/tasks/extendedAgentCard") == RouteMatch(V1_0, GET_TASK, {"id": "extendedAgentCard"})
     assert match(V1_0, "GET", "/tasks/tasks/t") == RouteMatch(V1_0, GET_TASK, {"id": "t"}, "tasks")
-    assert {"tasks", "v1"} == RESERVED_TENANTS
+    assert {"console", "tasks", "v1"} == RESERVED_TENANTS
 
 
 def test_paths_under_v1_belong_to_0_3_and_all_others_to_1_0():

@@ -16,11 +16,14 @@ import logging
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
+from parley.agents.authorization import AuthorizationRefusedError, CredentialNeeded
 from parley.agents.delegation.delegation import Delegations, cancel_open
+from parley.agents.durations import parse_duration
 from parley.agents.handlers import Handler
 from parley.agents.replies import end_with, reply_with_all
 from parley.agents.skills import Skill, Skills
@@ -73,6 +76,7 @@ class Agent:
         replies_directly: bool = False,
         streaming: bool = True,
         extensions: Sequence[AgentExtension] = (),
+        retention: timedelta | str | None = None,
         id: str | None = None,
     ) -> None:
         """An agent without skills yet.
@@ -83,6 +87,7 @@ class Agent:
         replaces what was emitted before (`"replace"`), or the task fails (`"fail"`).
         `replies_directly` makes it answer with messages and keep no tasks; it can then neither ask nor stream.
         `extensions` are those of the protocol that it supports; callers must activate the required ones.
+        `retention` is how long its finished tasks are kept at most: a timedelta, or `"30d"`. None: as the server says.
         """
         self.name = name
         self.id = id or _slug(name)
@@ -101,6 +106,7 @@ class Agent:
         self.replies_directly = replies_directly
         self.streaming = streaming
         self.extensions = tuple(extensions)
+        self.retention = _retention(retention)
         self._skills = Skills()
         self._bare_card: AgentCard | None = None
         self._takes_text = False
@@ -342,6 +348,10 @@ class Agent:
                 await reply_with_all(run, partial(handler.handle, turn))
             await handler.handle(turn, partial(_say, run), name_lines_of)
             warn_of(unused, run)
+        except CredentialNeeded as needed:
+            await needed.ask_again()
+        except AuthorizationRefusedError as error:
+            await end_with(run, TaskState.FAILED, (str(error),))
         except Exception:
             warn_of(unused, run)
             raise
@@ -364,6 +374,15 @@ async def _say(run: Run, result: Any) -> None:
         await result.write_to(Artifact(RESPONSE, (), RESPONSE))
     elif parts := parts_of(result):
         await run.emissions.emit_chunk(Artifact(RESPONSE, parts, RESPONSE))
+
+
+def _retention(given: timedelta | str | None) -> timedelta | None:
+    if given is None:
+        return None
+    kept = parse_duration(given)
+    if not kept:
+        raise ValueError("Finished tasks of an agent are kept for a time above zero, such as '30d'")
+    return kept
 
 
 def _slug(name: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from random import random as random_number
@@ -16,12 +16,13 @@ from typing import NoReturn, ParamSpec, TypeVar, overload
 
 from msgspec import structs
 
+from parley.agents.authorization import Authorized, OAuthCode, WantedAuthorization, require_authorization
 from parley.agents.delegation.delegated_task import DelegateRequest
 from parley.agents.delegation.delegation import Delegation, Delegations
 from parley.agents.delegation.peers import OtherAgent
-from parley.agents.durations import Duration
-from parley.agents.files import ReceivedFile
+from parley.agents.durations import Duration, parse_duration
 from parley.agents.forms import ask_form, form_of
+from parley.agents.received_message import ReceivedMessage as ReceivedMessage
 from parley.agents.replies import end_with, reply_with
 from parley.agents.retries import RetryPolicy
 from parley.agents.steps import RetryingSteps, checked, key_for, take_step
@@ -30,13 +31,12 @@ from parley.agents.threads import is_running_here
 from parley.agents.timers import recorded_now, recorded_random, recorded_uuid, wake_time
 from parley.contents import Content, parts_of, require_json
 from parley.engine.caller import Caller
-from parley.engine.program import FileSource
 from parley.engine.runs.contexts import Context
 from parley.engine.runs.run import Run
 from parley.protocol.errors import LocalProtocolError
-from parley.protocol.jsonvalue import JsonObject, JsonValue
+from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.lifecycle import is_terminal
-from parley.protocol.messages import SKILL_KEY, DataPart, Message, Part, RawPart, TextPart, UrlPart
+from parley.protocol.messages import SKILL_KEY, Message, TextPart
 from parley.protocol.negotiation import accepts
 from parley.protocol.tasks import Artifact, TaskState
 
@@ -45,44 +45,6 @@ T = TypeVar("T")
 
 RESPONSE = "response"
 """The artifact into which a handler's own results go."""
-
-
-class ReceivedMessage:
-    """A message from the caller: the one that began the task, or the answer to a question."""
-
-    def __init__(self, message: Message, files: FileSource | None = None) -> None:
-        self.message = message
-        self._file_source = files
-
-    @property
-    def text(self) -> str:
-        """All its text."""
-        return self.message.text
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """Everything in it."""
-        return self.message.parts
-
-    def __a2a_parts__(self) -> tuple[Part, ...]:
-        return self.parts
-
-    @property
-    def files(self) -> tuple[ReceivedFile, ...]:
-        """Its files, inline or by URL: `await file.read()`."""
-        parts = [part for part in self.parts if isinstance(part, RawPart | UrlPart)]
-        return tuple([ReceivedFile(part, self._file_source) for part in parts])
-
-    @property
-    def data(self) -> JsonValue:
-        """Its data: the one data part's content, a list of several, or None."""
-        contents = [part.data for part in self.parts if isinstance(part, DataPart)]
-        return (contents[0] if len(contents) == 1 else contents) if contents else None
-
-    @property
-    def metadata(self) -> JsonObject:
-        """Its metadata."""
-        return self.message.metadata
 
 
 class ArtifactWriter:
@@ -121,6 +83,7 @@ class Turn(ReceivedMessage):
         self._unused = unused
         self._delegations = delegations
         self._context: Context | None = None
+        self._authorizations = 0
 
     # --- input --------------------------------------------------------------------------------------------------------
 
@@ -203,7 +166,16 @@ class Turn(ReceivedMessage):
         return await self._ask(TaskState.INPUT_REQUIRED, contents, form)
 
     @overload
-    async def require_auth(self, *contents: Content, form: None = None) -> ReceivedMessage: ...
+    async def require_auth(
+        self,
+        *contents: Content,
+        form: None = None,
+        scheme: str = "Bearer",
+        url: str | None = None,
+        scopes: Sequence[str] = (),
+        oauth: OAuthCode | None = None,
+        expires_in: Duration = "10 minutes",
+    ) -> Authorized: ...
 
     @overload
     async def require_auth(self, *contents: Content, form: type[T]) -> T: ...
@@ -211,12 +183,35 @@ class Turn(ReceivedMessage):
     @overload
     async def require_auth(self, *contents: Content, form: Mapping[str, object]) -> JsonObject: ...
 
-    async def require_auth(self, *contents: Content, form: type[T] | Mapping[str, object] | None = None) -> object:
-        """Ask the caller to authorise something elsewhere, and go on with the message that says it is done.
+    async def require_auth(
+        self,
+        *contents: Content,
+        form: type[T] | Mapping[str, object] | None = None,
+        scheme: str = "Bearer",
+        url: str | None = None,
+        scopes: Sequence[str] = (),
+        oauth: OAuthCode | None = None,
+        expires_in: Duration = "10 minutes",
+    ) -> object:
+        """Ask the caller to authorise something, and go on with the credential, or the message that says it is done.
 
-        A form is for what the caller brings back, as in `ask`.
+        `scheme`, `url` and `scopes` say to programs what is needed; the caller continues the task with the credential.
+        With `oauth`, the server's own callback endpoint receives it, and the task goes on by itself. The URL is good
+        for `expires_in`. A form is for what else the caller brings back, as in `ask`.
+
+        Raises:
+            LocalProtocolError: the server has no public URL for the callback, or a form is combined with `oauth`.
+            CredentialsError: the authorization server cannot be used.
         """
-        return await self._ask(TaskState.AUTH_REQUIRED, contents, form)
+        question = parts_of(contents) or (TextPart("Please authorize this."),)
+        if form is not None:
+            if oauth is not None or url is not None or scopes:
+                raise LocalProtocolError("A form cannot be combined with `url`, `scopes` or `oauth`")
+            return await ask_form(self._run, TaskState.AUTH_REQUIRED, question, form_of(form))
+        lifetime = parse_duration(expires_in)
+        wanted = WantedAuthorization(scheme=scheme, url=url, scopes=tuple(scopes), oauth=oauth, lifetime=lifetime)
+        self._authorizations += 1
+        return await require_authorization(self._run, self._authorizations, question, wanted)
 
     async def _ask(
         self, state: TaskState, contents: tuple[Content, ...], form: type[T] | Mapping[str, object] | None

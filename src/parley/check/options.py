@@ -8,6 +8,7 @@ from parley.client.credentials.credentials import Credentials
 from parley.client.discovery.signatures import SignaturePolicy
 from parley.client.guard import Guard
 from parley.client.transports.connections import Tls
+from parley.client.transports.in_process import AsgiApp
 
 ANSWERS_PER_ENDPOINT = 20
 """Answers of a slow agent that a check waits for: about as many as it requests from the agent itself."""
@@ -38,6 +39,8 @@ class CheckOptions:
     """Skills to ask for, each in a run of its own; without any, the agent chooses."""
     made_by: str = "Parley"
     """The program that runs the check, and its version, for reports."""
+    app: AsgiApp | None = None
+    """An ASGI application that is called in process instead of the network; its gRPC endpoints are not checked."""
     webhook: str = EXAMPLE_WEBHOOK
     """A webhook to register for tasks that have ended or wait for input, so that it is never called."""
 

@@ -19,7 +19,10 @@ from parley.cli.commands import (
     card,
     chat,
     check,
+    cluster,
+    console,
     doctor,
+    keys,
     login,
     mcp,
     new,
@@ -48,6 +51,7 @@ app.command("new", cls=ParleyCommand, epilog=new.EXIT_CODES)(new.new)
 app.command("serve", cls=ConfiguredCommand)(serve.serve)
 app.command("up", cls=ConfiguredCommand)(up.up)
 app.command("proxy", cls=ConfiguredCommand, epilog=proxy.EXIT_CODES)(proxy.proxy)
+app.command("console", cls=ConfiguredCommand)(console.console)
 app.command("token", cls=ParleyCommand)(token.token)
 app.command("password", cls=ParleyCommand)(token.password)
 app.command("login", cls=ParleyCommand, epilog=EXIT_CODES)(login.login)
@@ -60,7 +64,9 @@ app.command("doctor", cls=ParleyCommand, epilog=doctor.EXIT_CODES)(doctor.doctor
 app.add_typer(agents.app, name="agents")
 app.add_typer(tasks.app, name="tasks")
 app.add_typer(push.app, name="push")
+app.add_typer(keys.app, name="keys")
 app.add_typer(store.app, name="store")
+app.add_typer(cluster.app, name="cluster")
 app.add_typer(admin.app, name="admin")
 
 

@@ -41,8 +41,12 @@ if TYPE_CHECKING:  # `as` exports a name
     from parley.client.reply import Reply as Reply
     from parley.client.reply import Update as Update
     from parley.client.transports.connections import Tls as Tls
-    from parley.client.webhooks import PushNotification as PushNotification
-    from parley.client.webhooks import WebhookReceiver as WebhookReceiver
+    from parley.client.webhooks.notification import PushNotification as PushNotification
+    from parley.client.webhooks.receiver import WebhookAnswer as WebhookAnswer
+    from parley.client.webhooks.receiver import WebhookReceiver as WebhookReceiver
+    from parley.client.webhooks.seen import MemorySeen as MemorySeen
+    from parley.client.webhooks.seen import SeenDeliveries as SeenDeliveries
+    from parley.client.webhooks.seen import SqliteSeen as SqliteSeen
     from parley.protocol.cards import AgentCard as AgentCard
     from parley.protocol.cards import Binding as Binding
     from parley.protocol.push import PushAuthentication as PushAuthentication
@@ -77,7 +81,9 @@ _EXPORTS = {
     "parley.client.reply": ("Reply", "Update"),
     "parley.client.discovery.signatures": ("SignaturePolicy",),
     "parley.client.credentials.token_store": ("FileLogins", "Login", "LoginStore", "Tokens"),
-    "parley.client.webhooks": ("PushNotification", "WebhookReceiver"),
+    "parley.client.webhooks.notification": ("PushNotification",),
+    "parley.client.webhooks.receiver": ("WebhookAnswer", "WebhookReceiver"),
+    "parley.client.webhooks.seen": ("MemorySeen", "SeenDeliveries", "SqliteSeen"),
     "parley.protocol.cards": ("AgentCard", "Binding"),
     "parley.protocol.push": ("PushAuthentication", "PushConfig"),
     "parley.protocol.tasks": ("Task", "TaskState"),

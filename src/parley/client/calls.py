@@ -41,6 +41,7 @@ from parley.protocol.operations import Operation
 from parley.protocol.requests import Request, Result, SendMessageRequest
 from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
+from parley.wire.idempotency_key import HEADER, write_idempotency_key
 
 R = TypeVar("R")
 
@@ -102,6 +103,7 @@ class _Call:
     request: Request
     new_task: str | None = None
     after: str | None = None
+    on_document: Callable[[bytes], None] | None = None
 
 
 @dataclass(slots=True)
@@ -139,9 +141,14 @@ class Calls:
             transport = self._transports[index] = self.connect(*self.interfaces[index])
         return transport
 
-    async def call(self, operation: Operation, request: Request) -> Result:
-        """Make a call, and repeat it where that is safe. Raises what the last attempt raised."""
-        call = _Call(operation, request, self._new_task(request))
+    async def call(
+        self, operation: Operation, request: Request, *, on_document: Callable[[bytes], None] | None = None
+    ) -> Result:
+        """Make a call, and repeat it where that is safe. Raises what the last attempt raised.
+
+        `on_document` gets the JSON of each result as it arrived, if the binding has JSON.
+        """
+        call = _Call(operation, request, self._new_task(request), on_document=on_document)
         return await self._with_retries(operation, lambda index: self._call_once(call, index))
 
     async def stream(
@@ -197,10 +204,15 @@ class Calls:
         """The transport and the request of an attempt."""
         transport, operation = self._transport(index), call.operation
         headers = self._headers(transport, operation)
-        options = CallOptions(headers, {}, self._timeout(operation), self.timeouts.quiet, call.after)
+        request = self._with_tenant(call.request, transport)
+        if isinstance(request, SendMessageRequest) and request.idempotency_key is not None:
+            headers[HEADER] = write_idempotency_key(request.idempotency_key)
+            request = structs.replace(request, idempotency_key=None)  # no dialect has a member for it
+        timeout = self._timeout(operation)
+        options = CallOptions(headers, {}, timeout, self.timeouts.quiet, call.after, call.on_document)
         if self.authenticator is not None:
             options = await self.authenticator.apply(options, transport.interface)
-        request = _with_task_id(self._with_tenant(call.request, transport), call.new_task, transport.version)
+        request = _with_task_id(request, call.new_task, transport.version)
         attempt = Attempt(operation, request, options, transport.interface, transport.version)
         for intercept in self.interceptors:
             attempt = await intercept(attempt)

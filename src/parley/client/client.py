@@ -13,6 +13,7 @@ that breaks is resumed.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
@@ -21,6 +22,7 @@ from dataclasses import replace
 from functools import partial
 from types import NoneType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
+from urllib.parse import quote
 from uuid import uuid4
 
 from msgspec import structs
@@ -38,12 +40,15 @@ from parley.client.errors import TaskFailedError, TimedOutError
 from parley.client.guard import Guard, is_same_host, read_target
 from parley.client.options import Bounds, Retries, Timeouts
 from parley.client.reply import Reply, Update
+from parley.client.server_pages import ServerPages
 from parley.client.streams.added_text import AddedText
 from parley.client.streams.resuming import SUBSCRIPTION_REFUSED, ResumableStream
 from parley.client.streams.task_reader import FIRST_POLL_SECONDS, POLL_SECONDS
 from parley.client.transports.connections import Connections, Tls
+from parley.client.transports.http import JSON, http_error, with_headers
 from parley.client.transports.transport import CallOptions
 from parley.contents import Content, parts_of
+from parley.dialects.registry import DIALECTS
 from parley.network.urls import with_scheme
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
@@ -52,6 +57,8 @@ from parley.protocol.errors import (
     LocalProtocolError,
     MethodNotFoundError,
     PeerProtocolError,
+    PermissionDeniedError,
+    UnauthenticatedError,
     UnsupportedOperationError,
 )
 from parley.protocol.events import StreamEvent
@@ -64,6 +71,8 @@ from parley.protocol.versions import Version
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
+
+    from parley.client.webhooks.receiver import WebhookReceiver
 
 MAX_EMPTY_PAGES = 20
 """In a row. An agent that filters after paging sends a few; a malicious one sends them for ever."""
@@ -314,6 +323,11 @@ class Client:
         return self.calls.transport.interface
 
     @property
+    def pages(self) -> ServerPages:
+        """Pages of the agent's server that are not A2A."""
+        return ServerPages(self.calls, self._connections.channel)
+
+    @property
     def keeps_notes_apart(self) -> bool:
         """Whether messages of the agent while it works are notes about progress and not part of its answer.
 
@@ -334,13 +348,22 @@ class Client:
         message_id: str | None = None,
         accepts: Sequence[str] = (),
         push: PushConfig | None = None,
+        notify: WebhookReceiver | None = None,
+        idempotency_key: str | None = None,
     ) -> Reply:
-        """Send text, data or files and wait for an answer or a question; with `wait=False`, return at once."""
+        """Send text, data or files and wait for an answer or a question; with `wait=False`, return at once.
+
+        `push` is the webhook that the agent calls when the task changes, or `notify` the receiver of its calls. An
+        `idempotency_key` names the send, for a program that repeats it after a crash of its own: an agent that knows
+        the `Idempotency-Key` header gives the same key and content the same task.
+        """
+        push = self._webhook(push, notify)
         message = self.message(
             *contents, task=task, context=context, skill=skill, metadata=metadata, message_id=message_id
         )
         configuration = r.SendConfiguration(tuple(accepts), push, None, not wait)
-        answer = await self.send_message(r.SendMessageRequest(message, configuration))
+        request = r.SendMessageRequest(message, configuration, idempotency_key=idempotency_key)
+        answer = await self.send_message(request)
         return Reply(self, await self.settled(answer) if wait else answer)
 
     def stream(
@@ -353,12 +376,16 @@ class Client:
         message_id: str | None = None,
         accepts: Sequence[str] = (),
         push: PushConfig | None = None,
+        notify: WebhookReceiver | None = None,
+        idempotency_key: str | None = None,
     ) -> AsyncGenerator[Update]:
         """Send text, data or files and stream what happens. An agent that does not stream is polled."""
+        push = self._webhook(push, notify)
         message = self.message(
             *contents, task=task, context=context, skill=skill, metadata=metadata, message_id=message_id
         )
-        request = r.SendMessageRequest(message, r.SendConfiguration(tuple(accepts), push))
+        configuration = r.SendConfiguration(tuple(accepts), push)
+        request = r.SendMessageRequest(message, configuration, idempotency_key=idempotency_key)
         return self._updates(request)
 
     def subscribe(self, task: Task | str, *, after: str | None = None) -> AsyncGenerator[Update]:
@@ -419,6 +446,24 @@ class Client:
         task_id = None if task is None else _id(task)
         return Message(message_id or str(uuid4()), Role.USER, parts, context, task_id, described)
 
+    def webhook_config(self, receiver: WebhookReceiver) -> PushConfig:
+        """The config of a receiver for this agent, with the strongest proof that both support.
+
+        Raises:
+            LocalProtocolError: the agent does not offer the proof that the receiver demands.
+        """
+        from parley.client.webhooks.key_sets import GuardedFetch
+
+        fetch = GuardedFetch(self._connect, named=self._named_url)
+        return receiver.register(self.card, fetch, partial(fetch.is_allowed, self._connections))
+
+    def _webhook(self, push: PushConfig | None, notify: WebhookReceiver | None) -> PushConfig | None:
+        if notify is None:
+            return push
+        if push is not None:
+            raise LocalProtocolError("Give either `push` or `notify`: a message has one webhook")
+        return self.webhook_config(notify)
+
     # --- the operations of the protocol -------------------------------------------------------------------------------
 
     async def send_message(self, request: r.SendMessageRequest) -> Task | Message:
@@ -461,15 +506,58 @@ class Client:
         """Remove a webhook of a task."""
         await self.calls.call(ops.DELETE_PUSH_CONFIG, request)
 
-    async def get_extended_card(self) -> AgentCard:
-        """The card for authenticated callers.
+    async def beside_a2a(self, verb: str, path: str, body: bytes = b"") -> bytes:
+        """The JSON that an HTTP request below the URL of the agent's HTTP+JSON interface returns, with credentials.
 
-        The client uses it from then on, unless signatures are required: those of this card are not verified.
+        It is for what Parley's servers offer beside A2A. A tenant in the card's interface comes before the path.
+
+        Raises:
+            UnsupportedOperationError: the agent has no such interface.
         """
-        card = _of(await self.calls.call(ops.GET_EXTENDED_CARD, r.GetExtendedCardRequest()), AgentCard)
-        if self._signatures.mode != "required":
-            self.calls.card = card
+        interface = next((each for each, _ in self.calls.interfaces if each.binding == Binding.HTTP_JSON), None)
+        if interface is None:
+            raise UnsupportedOperationError("The agent has no HTTP+JSON interface, below which this is")
+        tenant = f"/{quote(interface.tenant, safe='')}" if interface.tenant else ""
+        url, authenticator, has_renewed = f"{interface.url.rstrip('/')}{tenant}{path}", self.calls.authenticator, False
+        while True:
+            options = with_headers(CallOptions(timeout=self._timeouts.read, quiet=self._timeouts.quiet), JSON)
+            if authenticator is not None:
+                options = await authenticator.apply(options, interface)
+            reply = await self._connections.channel.exchange(verb, url, body, options)
+            if reply.status < 400:
+                return reply.body
+            error = http_error(reply)
+            is_refused = isinstance(error, UnauthenticatedError | PermissionDeniedError)
+            if not is_refused or has_renewed or authenticator is None or not await authenticator.renew(error):
+                raise error
+            has_renewed = True
+
+    async def get_extended_card(self) -> AgentCard:
+        """The card for authenticated callers, which the client uses from then on.
+
+        Its signatures are verified as those of the public card are. Of a verified card, only the signed content is
+        used.
+
+        Raises:
+            SignatureInvalidError: it is not signed as the caller demands; then the client keeps the card that it has.
+        """
+        documents: list[bytes] = []
+        answer = await self.calls.call(ops.GET_EXTENDED_CARD, r.GetExtendedCardRequest(), on_document=documents.append)
+        card = _of(answer, AgentCard)
+        # gRPC carries no JSON: there the signatures cover what the message says in JSON, as 1.0 section 8.4 has it.
+        document = documents[-1] if documents else DIALECTS[Version.V1_0].encode_card(card)
+        if self._signatures.applies_to(document):
+            card = await self._verified(document)
+        self.calls.card = card
         return card
+
+    async def _verified(self, document: bytes) -> AgentCard:
+        url, seconds = self._named_url or self.calls.transport.interface.url, self._timeouts.card
+        try:
+            async with asyncio.timeout(seconds):
+                return (await self._discovery(url).read(url, document)).card
+        except TimeoutError as error:
+            raise TimedOutError(f"The keys of the extended card were not fetched in {seconds:g} seconds") from error
 
     # --- streams and polls --------------------------------------------------------------------------------------------
 
@@ -526,6 +614,22 @@ class Client:
             pause = min(pause * 2, POLL_SECONDS)
             answer = await self.get_task(r.GetTaskRequest(answer.id, tenant=tenant))
         return answer
+
+    async def after_authorization(self, task: Task) -> Task | Message:
+        """The task once it has gone on after an authorization, and is not being worked on.
+
+        Raises:
+            TimedOutError: it still waits after the time for a reply.
+        """
+        deadline, asked = time.monotonic() + self._timeouts.reply, task.status
+        pause = FIRST_POLL_SECONDS
+        while task.status == asked:
+            if time.monotonic() > deadline:
+                raise TimedOutError("The agent still waits for the authorization")
+            await self.calls.sleep(pause)
+            pause = min(pause * 2, POLL_SECONDS)
+            task = await self.get_task(r.GetTaskRequest(task.id))
+        return await self.settled(task)
 
 
 def _check_kind(name: str, value: object, *kinds: type[Any]) -> None:

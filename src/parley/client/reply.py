@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,13 @@ from msgspec import Struct
 
 from parley.client.questions import question_of
 from parley.client.streams.streamed_task import StreamedTask
+from parley.protocol.authorization import (
+    GivenCredential,
+    RequestedAuthorization,
+    decode_authorization,
+    encode_credential,
+)
+from parley.protocol.errors import LocalProtocolError
 from parley.protocol.events import ArtifactUpdate, StreamEvent
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.lifecycle import is_interrupted, is_terminal
@@ -111,6 +119,42 @@ class Reply:
         return is_interrupted(self.state)
 
     @property
+    def authorization(self) -> RequestedAuthorization | None:
+        """What the agent needs to be authorized for, if it waits for that and says so to programs."""
+        return decode_authorization(self.task.status) if self.task is not None else None
+
+    @property
+    def needs_auth(self) -> bool:
+        """Whether the agent waits for an authorization: `authorize` it, or have a person open the URL."""
+        return self.state is TaskState.AUTH_REQUIRED or self.authorization is not None
+
+    async def authorize(
+        self, credential: str, *, scheme: str | None = None, expires_at: datetime | None = None
+    ) -> Reply:
+        """Continue the task with the credential that the agent asks for, and wait for the next answer or question.
+
+        The agent gets it once; Parley's servers show it to no reader of the task.
+
+        Raises:
+            LocalProtocolError: the agent waits for no authorization.
+        """
+        if not isinstance(self.content, Task) or not self.needs_auth:
+            raise LocalProtocolError("The agent waits for no authorization")
+        asked = self.authorization
+        given = GivenCredential(credential, scheme or (asked.scheme if asked else "Bearer"), expires_at)
+        return await self.client.send("Authorized.", task=self.content, metadata=encode_credential(given))
+
+    async def authorized(self) -> Reply:
+        """Wait until the agent's own callback endpoint has received the authorization, and for the next answer.
+
+        Raises:
+            TimedOutError: it takes longer than the request is good for, or than the client waits for replies.
+        """
+        if not isinstance(self.content, Task):
+            return self
+        return Reply(self.client, await self.client.after_authorization(self.content))
+
+    @property
     def is_finished(self) -> bool:
         """Whether the answer is final."""
         return isinstance(self.content, Message) or is_terminal(self.content.status.state)
@@ -161,6 +205,16 @@ class Update(Struct, frozen=True, gc=False):
     def needs_input(self) -> bool:
         """Whether the agent waits for an answer, or for the caller to authenticate somewhere."""
         return is_interrupted(self.state)
+
+    @property
+    def authorization(self) -> RequestedAuthorization | None:
+        """What the agent needs to be authorized for, if it waits for that and says so to programs."""
+        return decode_authorization(self.seen.status) if self.needs_input and self.seen.status else None
+
+    @property
+    def needs_auth(self) -> bool:
+        """Whether the agent waits for an authorization."""
+        return self.state is TaskState.AUTH_REQUIRED or self.authorization is not None
 
     @property
     def question(self) -> str:

@@ -210,6 +210,7 @@ SEND = MessageMap(
     configuration=t.always(CONFIGURATION),
     tenant=None,
     caller_names_task=None,
+    idempotency_key=None,
 )
 NAMED_TASK = t.always(TASK_NAME, "name")
 GET_TASK = MessageMap(r.GetTaskRequest, task_id=NAMED_TASK, history_length=t.COUNT_OR_NONE, **_DROPPED)

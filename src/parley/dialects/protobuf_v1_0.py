@@ -123,7 +123,11 @@ CONFIGURATION = MessageMap(
     history_length=t.COUNT_IF_SET,
 )
 SEND = MessageMap(
-    r.SendMessageRequest, message=t.required(MESSAGE), configuration=t.always(CONFIGURATION), caller_names_task=None
+    r.SendMessageRequest,
+    message=t.required(MESSAGE),
+    configuration=t.always(CONFIGURATION),
+    caller_names_task=None,
+    idempotency_key=None,
 )
 GET_TASK = MessageMap(r.GetTaskRequest, task_id=ID_OF_TASK, history_length=t.COUNT_IF_SET, metadata=None)
 LIST_TASKS = MessageMap(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from parley.engine.ownership.hints import Hint, HintKind
+from parley.cluster.hints import Hint, HintKind
+from parley.engine.outliving import outliving
 from parley.engine.ownership.inbox import forward_to_holder
 from parley.engine.runs.run import AbandonedError
 from parley.protocol.errors import TaskNotCancelableError, TaskNotFoundError
@@ -81,8 +81,8 @@ async def cancel(engine: Engine, key: TaskKey, agent: str) -> None:
             has_asked = True
             continue
         try:
-            # Shielded from the caller's disconnect: readers and webhooks must be notified after the write.
-            await asyncio.shield(engine.in_background(end_task(engine, head, TaskState.CANCELED)))
+            # Also if the caller disconnects: readers and webhooks must be notified after the write.
+            await outliving(engine.in_background(end_task(engine, head, TaskState.CANCELED)))
             return
         except ConflictError:
             continue

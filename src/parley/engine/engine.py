@@ -9,25 +9,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import timedelta
 from typing import Protocol, TypeAlias, TypeVar, cast
 
+from parley.cluster.hints import AnyHint, HintKind, Hints, LookHint, RecordsHint
 from parley.engine.caller import Caller
 from parley.engine.clock import Clock, NewId, SystemClock, random_id
+from parley.engine.credentials import TaskCredentials
 from parley.engine.intake import Intake
 from parley.engine.limits import Limits
+from parley.engine.maintenance import Maintenance
 from parley.engine.observer import Observer
 from parley.engine.operations import AgentOperations
 from parley.engine.ownership.claims import Claims
-from parley.engine.ownership.hints import Hint, HintKind, Hints
 from parley.engine.ownership.inbox import InboxReader
 from parley.engine.ownership.lease import Lease
+from parley.engine.ownership.report import report_of
+from parley.engine.ownership.waiting import SharedQueue
 from parley.engine.ownership.wake_timer import WakeTimer
 from parley.engine.program import FileSource, Program
 from parley.engine.reading.feed import Feeds
 from parley.engine.reading.views import Views, fold_stored
-from parley.engine.retention import Retention
+from parley.engine.retention_rules import RetentionRule
 from parley.engine.runs.run import Run
 from parley.engine.runs.supervisor import Supervisor
 from parley.engine.runs.watchdog import Watchdog
@@ -36,15 +40,14 @@ from parley.engine.store_health import StoreHealth
 from parley.engine.webhooks.configs import Webhooks
 from parley.engine.webhooks.deliveries import Deliveries
 from parley.protocol.errors import UnavailableError
+from parley.protocol.jsonvalue import JsonObject
 from parley.stores.interface import Store, StoreError, TaskKey, Write
 
 logger = logging.getLogger(__name__)
 
-DELETED_AT_ONCE = 1_000
-"""Old tasks deleted in one transaction, so that others get their turn in between."""
 
-MAINTENANCE_SECONDS = 60.0
-"""How often old sends and tasks are deleted."""
+PARTS_OF_FEEDS = 10
+"""While hints flow, each poll looks at one of this many parts of the readers: each look is a query."""
 
 
 class Shared(Protocol):
@@ -76,6 +79,7 @@ class Engine:
         clock: Clock | None = None,
         new_id: NewId = random_id,
         retention: timedelta | None = None,
+        agent_retention: Mapping[str, timedelta] | None = None,
         drain_seconds: float = 10.0,
         observer: Observer | None = None,
         deliveries: Deliveries | None = None,
@@ -84,7 +88,11 @@ class Engine:
         files: FileSource | None = None,
         find_agent: FindAgent | None = None,
     ) -> None:
-        """Nothing is started yet. `find_agent` says which agent a name means when one delegates to another."""
+        """Nothing is started yet. `find_agent` says which agent a name means when one delegates to another.
+
+        Finished tasks are kept for `retention`, those of an agent for what `agent_retention` or the agent itself says;
+        the shortest that applies wins.
+        """
         self.store = store
         self.limits = limits or Limits()
         self.clock: Clock = clock or SystemClock()
@@ -102,15 +110,34 @@ class Engine:
             limits=self.limits, clock=self.clock, new_id=new_id, on_end=self._run_ended, observer=observer
         )
         self.intake = Intake(self)
+        self.credentials = TaskCredentials(self)
+        self.public_url: str | None = None
+        """Where callers and their browsers reach the server of this engine, if it has one and knows."""
         if worker is None:
             worker = random_id() if deliveries is None else deliveries.worker
-        self.lease = Lease(store, worker, clock=self.clock, seconds=self.limits.lease_seconds)
+        self.replica: JsonObject = {}
+        """What the server says of this worker in its report: its name, its address, its version."""
+        self.drain_asked = asyncio.Event()
+        """Set when an operator has asked this worker to drain; what serves the engine then stops."""
+        self.lease = Lease(
+            store,
+            worker,
+            clock=self.clock,
+            seconds=self.limits.lease_seconds,
+            report=lambda: report_of(self),
+            on_drain_asked=self.drain_asked.set,
+        )
         self.claims = Claims(self)
+        self.waiting = SharedQueue(self)
         self.wake_timer = WakeTimer(self)
         self._inbox = InboxReader(self)
         self._stop_listening: Callable[[], None] | None = None
         self._programs: dict[str, Program] = {}
-        self._retention = Retention(retention, self.clock) if retention is not None else None
+        self._retention = [] if retention is None else [RetentionRule(retention)]
+        self._retention += [RetentionRule(kept, agent=agent) for agent, kept in (agent_retention or {}).items()]
+        self.tenant_retention: Callable[[], Sequence[RetentionRule]] = tuple
+        """The rules of tenants, asked for once a minute; a host gives them."""
+        self._maintenance = Maintenance(self)
         self._drain_seconds = drain_seconds
         self._draining: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
@@ -143,6 +170,10 @@ class Engine:
         """The agents of which another run would begin at once, or the others."""
         return frozenset([agent for agent in self._programs if (self.runs.room(agent) > 0) is with_room])
 
+    def has_other_agents(self, agents: frozenset[str]) -> bool:
+        """Whether there is an agent here that is not one of these."""
+        return any(agent not in agents for agent in self._programs)
+
     def find_program(self, agent_id: str) -> Program | None:
         """The program of an agent, if the agent is here."""
         return self._programs.get(agent_id)
@@ -159,6 +190,12 @@ class Engine:
     def public_ids(self) -> list[str]:
         """The ids of all agents, for error messages; none if a name means other agents to other callers."""
         return sorted(self._programs) if self._find_agent is None else []
+
+    def retention_rules(self) -> Sequence[RetentionRule]:
+        """How long finished tasks are kept: for all, of agents, of tenants. The shortest that applies wins."""
+        kept = [(agent_id, getattr(program, "retention", None)) for agent_id, program in self._programs.items()]
+        of_programs = [RetentionRule(time, agent=agent_id) for agent_id, time in kept if isinstance(time, timedelta)]
+        return [*self._retention, *of_programs, *self.tenant_retention()]
 
     def shared(self, kind: Callable[[Engine], S]) -> S:
         """What the programs of this engine share: made when it is first needed, closed when the engine stops."""
@@ -185,11 +222,11 @@ class Engine:
         """Continue the tasks of dead workers and those that are due, and start the background work."""
         await self.lease.renew()
         await self.claims.claim_some(self.clock.now())
-        self.in_background(self.claims.keep_claiming())
-        self.in_background(self._maintain())
+        self.keep_running(self.claims.keep_claiming)
+        self.keep_running(self._maintenance.keep_deleting)
         if self.store.is_shared:
-            self.in_background(self.lease.keep_renewing())
-            self.in_background(self._poll())
+            self.keep_running(self.lease.keep_renewing)
+            self.keep_running(self._poll)
         if self.hints is not None:
             self._stop_listening = self.hints.listen(self._follow_hint)
         self._watchdog.start()
@@ -212,11 +249,17 @@ class Engine:
         for shared in self._shared.values():
             await shared.close()
 
+    @property
+    def is_draining(self) -> bool:
+        """Whether the engine stops: it accepts no more messages and claims no more tasks."""
+        return self.runs.is_stopping
+
     async def drain(self) -> None:
         """Begin to stop: accept no more messages, let runs finish for `drain_seconds`, cut off the rest.
 
-        The next engine continues the tasks that were cut off, and readers are told to subscribe again. Tasks can still
-        be read, and leaving the engine's block afterwards is quick. A second call waits for the first.
+        The next engine continues the tasks that were cut off, in a shared store any other one at once. Readers are told
+        to subscribe again. Tasks can still be read, and leaving the engine's block afterwards is quick. A second call
+        waits for the first.
         """
         self.runs.stop_accepting()  # at once, not when the task below gets its turn
         if self._draining is None:
@@ -224,7 +267,7 @@ class Engine:
         await asyncio.shield(self._draining)
 
     async def _drain(self) -> None:
-        await self.runs.stop(grace=self._drain_seconds)
+        await self.runs.stop(grace=self._drain_seconds, hands_on=self.store.is_shared)
         self.feeds.fail_all()
         await self.lease.release()
 
@@ -235,27 +278,54 @@ class Engine:
         task.add_done_callback(self._background.discard)
         return task
 
+    def keep_running(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Run in the background what others depend on; if an unexpected error ends it, it begins again."""
+        self.in_background(self._keep_running(work))
+
+    async def _keep_running(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        while True:
+            try:
+                return await work()
+            except Exception:  # of any kind: a worker that does not renew its lease loses every task that it begins
+                logger.exception("%s has failed, and begins again", work.__qualname__)
+            await self.clock.sleep(self.limits.poll_seconds)
+
     # --- other workers ------------------------------------------------------------------------------------------------
 
-    def _follow_hint(self, hint: Hint) -> None:
+    def _follow_hint(self, hint: AnyHint) -> None:
         """Look at what another worker's hint points to."""
-        if hint.kind is HintKind.EVENTS:
+        if isinstance(hint, LookHint):
+            self.claims.claim_now()
+            self.in_background(self._look_at_all())
+        elif isinstance(hint, RecordsHint):
+            pass  # the engine keeps none
+        elif hint.kind is HintKind.EVENTS:
             feed = self.feeds.get(hint.key)
             if feed is not None:
                 feed.note(hint.seq)
+        elif hint.kind is HintKind.WORK:
+            self.claims.work_offered(hint.key)
         elif self.runs.find(hint.key) is not None:
             if hint.kind is HintKind.INBOX:
                 self.in_background(self._look(self._inbox.read()))
-            else:
+            elif hint.kind is HintKind.OUTBOX:
                 self.webhooks.watch(hint.key)
+        elif hint.kind is HintKind.OUTBOX:
+            self.webhooks.send_now_if_known(hint.key)
 
     async def _poll(self) -> None:
         """Look for changes by other workers and for inbox items, in case hints were lost."""
         while True:
             await self.clock.sleep(self.limits.poll_seconds)
-            await self._look(self._check_runs())
-            await self._look(self.feeds.poll(lambda key: self.runs.find(key) is not None))
-            await self._look(self._inbox.read())
+            do_hints_flow = self.hints is not None and self.hints.problem() is None
+            await self._look_at_all(parts=PARTS_OF_FEEDS if do_hints_flow else 1)
+
+    async def _look_at_all(self, *, parts: int = 1) -> None:
+        """Look at everything that other workers may have changed, but at one of several parts of the feeds."""
+        await self._look(self.claims.check_workers())
+        await self._look(self._check_runs())
+        await self._look(self.feeds.poll(lambda key: self.runs.find(key) is not None, parts=parts))
+        await self._look(self._inbox.read())
 
     async def _check_runs(self) -> None:
         """Abandon runs whose tasks another worker holds; their readers switch to the other worker's events."""
@@ -267,6 +337,8 @@ class Engine:
             await looking
         except StoreError as error:
             logger.warning("What other workers wrote could not be looked up: %s", error)
+        except Exception:  # here a look ends; the next one is for other things, or succeeds
+            logger.exception("What other workers wrote could not be looked up")
 
     # --- after runs, and from time to time ----------------------------------------------------------------------------
 
@@ -281,7 +353,7 @@ class Engine:
             if run.is_abandoned:
                 self.in_background(self._look(self.feeds.look(run.key)))
             else:
-                self.claims.fail_when_writable(run.key)
+                self.claims.recover_when_writable(run.key, may_rerun=run.was_store_unavailable)
         elif run.seq // self.limits.snapshot_events != run.first_seq // self.limits.snapshot_events:
             self.in_background(self._write_snapshot(run.key))
 
@@ -310,16 +382,3 @@ class Engine:
             )
         except StoreError as error:
             logger.warning("Task %s: no snapshot written: %s", key.task_id, error, extra={"task": key.task_id})
-
-    async def _maintain(self) -> None:
-        """Delete what is old, from time to time."""
-        while True:
-            await self.clock.sleep(MAINTENANCE_SECONDS)
-            try:
-                await self.sends.forget()
-                if self._retention is not None and (before := self._retention.forgotten_before()) is not None:
-                    for delete in (self.store.tasks.delete_finished, self.store.contexts.delete_unused):
-                        while await delete(before=before, limit=DELETED_AT_ONCE) == DELETED_AT_ONCE:
-                            pass
-            except StoreError as error:
-                logger.warning("Old tasks and sends could not be deleted: %s", error)

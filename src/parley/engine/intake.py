@@ -1,12 +1,14 @@
 """Accepting messages: a new task, an answer, a message to a running task, or a repeated message.
 
-Whatever it is, it ends in a run that has the message, or in an error that has changed nothing. There is no `await`
-between the last check of a task and the start of its run, so that no two runs begin for one task.
+Whatever it is, it ends in a run that has the message, in a task that waits in a shared store for a worker with room, or
+in an error that has changed nothing. There is no `await` between the last check of a task and the start of its run, so
+that no two runs begin for one task.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -15,17 +17,34 @@ from msgspec import Struct, structs
 from parley.engine.caller import Caller
 from parley.engine.direct_replies import claim_message, find_send, may_reply, wait_for_decision
 from parley.engine.ownership.inbox import forward_to_holder
+from parley.engine.ownership.waiting import notes_of_sender, sender_of
 from parley.engine.program import Program
 from parley.engine.reading.sizes import size_of
 from parley.engine.runs.journal import Journal
 from parley.engine.runs.run import AbandonedError, Run
-from parley.protocol.errors import InvalidParamsError, TaskNotFoundError
+from parley.engine.sealed_answers import seal_answer
+from parley.protocol.authorization import decode_credential, stored_credential, without_credential
+from parley.protocol.errors import A2AError, InvalidParamsError, TaskNotFoundError
 from parley.protocol.events import MessageAdded, StatusUpdate, TaskClaimed, TaskCreated, TaskEvent
+from parley.protocol.extensions import AUTHORIZATION_REQUEST
 from parley.protocol.lifecycle import admit_message, ends_stream, is_terminal
+from parley.protocol.masking import without_sealed_message
 from parley.protocol.messages import Message
 from parley.protocol.requests import SendConfiguration, SendMessageRequest
 from parley.protocol.tasks import TaskState, TaskStatus
-from parley.stores.interface import InboxItem, NewTask, Owner, RepeatedSendError, SendKey, SendRecord, TaskHead, TaskKey
+from parley.stores.interface import (
+    ConflictError,
+    InboxItem,
+    NewTask,
+    Owner,
+    RepeatedSendError,
+    SendKey,
+    SendRecord,
+    StoreError,
+    TaskHead,
+    TaskKey,
+    Write,
+)
 
 if TYPE_CHECKING:
     from parley.engine.engine import Engine
@@ -61,9 +80,11 @@ class Intake:
         """
         engine = self._engine
         message = self.checked(program, request.message, caller)
-        owner, send = caller.owner, engine.sends.key_of(message, program.id)
+        owner, send = caller.owner, engine.sends.key_of(message, program.id, request.idempotency_key)
         if message is not request.message:
             request = structs.replace(request, message=message)
+        if request.idempotency_key is not None:
+            await engine.sends.claim_key(owner, send)
         while True:
             record = await engine.sends.find(owner, send)
             if record is not None and record.holder:
@@ -72,28 +93,71 @@ class Intake:
                 return await self._accept_repeat(program, TaskKey(owner, record.task_id), request, caller)
             if record is not None and record.reply is not None:
                 return Accepted(TaskKey(owner, ""), is_repeat=True, reply=record.reply)
+            attempt = request  # the credential is taken out of every attempt anew
             try:
-                accepted = await self._accept_new(program, request, caller, send, record.holder if record else "")
+                if AUTHORIZATION_REQUEST in request.message.metadata:
+                    attempt = await self._without_credential(program, request, caller)
+                accepted = await self._accept_new(program, attempt, caller, send, record.holder if record else "")
             except RepeatedSendError:
                 engine.sends.release(owner, send)
+                await self._delete_unused_credential(owner, attempt.message)
                 continue  # another worker was faster
             except BaseException:
                 engine.sends.release(owner, send)
+                # Only what this attempt has stored: a message that was refused may name any id.
+                if attempt is not request and (kept_as := stored_credential(attempt.message)) is not None:
+                    engine.in_background(engine.credentials.delete(owner, kept_as))
                 raise
             if accepted.run is not None and accepted.run.starts_at_once and accepted.run.decision is None:
                 return accepted  # as nearly always
+            if accepted.is_repeat:
+                await self._delete_unused_credential(owner, attempt.message)
             try:
                 return await self._until_known(accepted, owner, send, undecided_seconds)
             except AbandonedError:
+                await self._delete_unused_credential(owner, attempt.message)
                 continue  # another worker was faster
+
+    async def _delete_unused_credential(self, owner: Owner, message: Message) -> None:
+        """Delete the credential of a message that came another way as well, unless the log has this one."""
+        kept_as = stored_credential(message)
+        if kept_as is None or message.task_id is None:
+            return
+        with suppress(StoreError, A2AError):  # it expires soon
+            events = await self._engine.views.events(TaskKey(owner, message.task_id))
+            messages = [event.message for event in events if isinstance(event, MessageAdded)]
+            if kept_as not in [stored_credential(each) for each in messages]:
+                await self._engine.credentials.delete(owner, kept_as)
+
+    async def _without_credential(
+        self, program: Program, request: SendMessageRequest, caller: Caller
+    ) -> SendMessageRequest:
+        """The request without the credential in its message, which is kept for the run that waits for it.
+
+        Raises:
+            InvalidParamsError: the credential is invalid, or the task does not wait for one.
+        """
+        message = request.message
+        credential = decode_credential(message)
+        if credential is None:
+            return request
+        key = TaskKey(caller.owner, message.task_id or "")
+        head = await self._engine.store.tasks.head(key) if message.task_id else None
+        if message.task_id and (head is None or head.agent != program.id):
+            raise TaskNotFoundError.for_task(message.task_id)
+        if head is None or head.state is not TaskState.AUTH_REQUIRED:
+            raise InvalidParamsError("The task does not wait for a credential", path="$.message.metadata")
+        kept_as = await self._engine.credentials.put(key, credential)
+        return structs.replace(request, message=without_credential(message, kept_as))
 
     async def _until_known(
         self, accepted: Accepted, owner: Owner, send: SendKey, undecided_seconds: float | None
     ) -> Accepted:
         """Wait until it is certain what becomes of a message. Raises AbandonedError if another worker has taken it."""
         run = accepted.run
-        if run is None:  # another worker has it
-            self._engine.sends.release(owner, send)
+        if run is None:  # another worker has it, or it waits for one
+            if not accepted.events:
+                self._engine.sends.release(owner, send)
         elif run.decision is not None:
             is_decided = await wait_for_decision(run, run.decision, undecided_seconds)
             return structs.replace(accepted, reply=run.direct_reply, has_waited=not is_decided)
@@ -118,6 +182,7 @@ class Intake:
         if size_of(message.parts) > most:
             raise InvalidParamsError(f"A message may have at most {most} bytes", path="$.message.parts")
         program.admit(message, caller)
+        message = without_sealed_message(message)
         return message if message.message_id else structs.replace(message, message_id=self._engine.new_id())
 
     def _check_messages(self, number: int) -> None:
@@ -142,6 +207,8 @@ class Intake:
             former = await claim_message(engine, caller.owner, send, former=former)
             return self._begin_task(program, request, caller, send, engine.new_id(), former, is_undecided=True)
         if task_id is None:
+            if engine.waiting.must_wait(program):
+                return await self._wait_for_room(program, request, caller, send, engine.new_id(), former)
             return self._begin_task(program, request, caller, send, engine.new_id(), former)
         key = TaskKey(caller.owner, task_id)
         while True:
@@ -159,13 +226,79 @@ class Intake:
                 is_counted = True
             if head is None:
                 program.admit(structs.replace(request.message, task_id=None), caller)
+                if engine.waiting.must_wait(program):
+                    return await self._wait_for_room(program, request, caller, send, task_id, former)
                 return self._begin_task(program, request, caller, send, task_id, former)
             context_id = request.message.context_id
             if context_id is not None and context_id != head.context_id:
                 raise InvalidParamsError("The task belongs to another context", path="$.message.contextId")
-            accepted = await self._continue_task(program, head, request, caller, send)
+            try:
+                accepted = await self._continue_task(program, head, request, caller, send)
+            except A2AError:
+                await self._check_not_repeated(key.owner, send)
+                raise
             if accepted is not None:
                 return accepted
+            await self._check_not_repeated(key.owner, send)
+
+    async def _check_not_repeated(self, owner: Owner, send: SendKey) -> None:
+        """Look again whether a message is new, because its task has changed or does not take it.
+
+        Raises:
+            RepeatedSendError: the same message came another way, and that is why.
+        """
+        engine = self._engine
+        if engine.store.is_shared:
+            record = await engine.store.sends.find(owner, send, since=engine.sends.since())
+            if record is not None and record.task_id is not None:
+                raise RepeatedSendError(record)
+
+    async def _wait_for_room(
+        self, program: Program, request: SendMessageRequest, caller: Caller, send: SendKey, task_id: str, former: str
+    ) -> Accepted:
+        """Store a new task for any worker that has room."""
+        engine = self._engine
+        _, new, events = self._new_task(program, request, caller, task_id)
+        configuration, key = request.configuration, TaskKey(caller.owner, task_id)
+        events += notes_of_sender(task_id, new.context_id, caller, configuration)
+        write = Write(key, 0, events, TaskState.SUBMITTED, new.created_at, new=new)
+        remembered = (send, engine.sends.record(task_id, holder=former))
+        try:
+            await self._put(write, program, remembered, configuration, caller)
+        except ConflictError:  # as in a run, only callers of 0.1 choose ids
+            raise InvalidParamsError("This task id cannot be used; choose another", path="$.id") from None
+        return Accepted(key, None, events)
+
+    async def _put(
+        self,
+        write: Write,
+        program: Program,
+        remembered: tuple[SendKey, SendRecord],
+        configuration: SendConfiguration,
+        caller: Caller,
+    ) -> None:
+        """Store a message that waits, with what came with it. Raises as `SharedQueue.put`."""
+        engine, webhook = self._engine, configuration.push_config
+        write = structs.replace(
+            write,
+            sends=(remembered,),
+            sends_since=engine.sends.since() if engine.limits.idempotency_seconds else None,
+            webhooks=((webhook.of_task(write.key.task_id), caller.version),) if webhook is not None else (),
+        )
+        await engine.waiting.put(write, agent=program.id, caller=caller)
+
+    def _new_task(
+        self, program: Program, request: SendMessageRequest, caller: Caller, task_id: str, *, is_undecided: bool = False
+    ) -> tuple[Message, NewTask, tuple[TaskEvent, ...]]:
+        """The message as its task has it, the task's fixed fields, and its first events."""
+        now = self._engine.clock.now()
+        if (webhook := request.configuration.push_config) is not None:
+            self._engine.webhooks.check_first(webhook, has_task=not is_undecided)
+        context_id = request.message.context_id or self._engine.new_id()
+        message = structs.replace(request.message, task_id=task_id, context_id=context_id)
+        created = TaskCreated(task_id, context_id, TaskStatus(TaskState.SUBMITTED, timestamp=now))
+        new = NewTask(program.id, context_id, caller.version, now)
+        return message, new, (created, MessageAdded(task_id, context_id, message))
 
     def _begin_task(
         self,
@@ -179,34 +312,25 @@ class Intake:
         is_undecided: bool = False,
     ) -> Accepted:
         engine = self._engine
-        now = engine.clock.now()
-        if request.configuration.push_config is not None and not is_undecided:
-            engine.webhooks.check_number(1)
-        context_id = request.message.context_id or engine.new_id()
-        message = structs.replace(request.message, task_id=task_id, context_id=context_id)
-        events: tuple[TaskEvent, ...] = (
-            TaskCreated(task_id, context_id, TaskStatus(TaskState.SUBMITTED, timestamp=now)),
-            MessageAdded(task_id, context_id, message),
-        )
+        message, new, events = self._new_task(program, request, caller, task_id, is_undecided=is_undecided)
         key = TaskKey(caller.owner, task_id)
         run = Run(
             engine=engine,
             program=program,
             key=key,
-            context_id=context_id,
+            context_id=new.context_id,
             caller=caller,
             message=message,
             configuration=request.configuration,
             feed=engine.feeds.use(key, program.id),
             journal=Journal.begun_by(message),
-            status_at=now,
-            created_at=now,
+            status_at=new.created_at,
+            created_at=new.created_at,
             created_in=caller.version,
         )
         if is_undecided:
             run.is_undecided = run.starts_at_once = True
             run.decision = run.loop.create_future()
-        new = NewTask(program.id, context_id, caller.version, now)
         self._start(run, events, (send, engine.sends.record(task_id, holder=former)), new=new)
         return Accepted(key, run, events)
 
@@ -217,7 +341,11 @@ class Intake:
         engine, key = self._engine, head.key
         message = structs.replace(request.message, task_id=key.task_id, context_id=head.context_id)
         remembered = (send, engine.sends.record(key.task_id))
-        await engine.webhooks.check_room(key, request.configuration.push_config)
+        if (webhook := request.configuration.push_config) is not None:
+            completed = await engine.webhooks.completed(key, webhook)
+            if completed is not webhook:
+                configuration = structs.replace(request.configuration, push_config=completed)
+                request = structs.replace(request, configuration=configuration)
         run = engine.runs.find(key)
         if run is not None:
             if run.is_closed:
@@ -238,6 +366,8 @@ class Intake:
             holder = await engine.claims.live_holder(head)
             if holder is not None:
                 return await self._forward_to_holder(program, head, message, request, caller, remembered, holder)
+            if engine.waiting.must_wait(program):
+                return await self._add_to_waiting(program, head, message, request, caller, remembered)
             run = await engine.claims.claim(head, program)
             if run is not None:
                 await run.wait_until_known()
@@ -246,7 +376,44 @@ class Intake:
         events = await engine.views.events(key)
         if len(events) != head.last_seq or engine.runs.find(key) is not None:
             return None
-        return self._resume_task(program, head, events, message, request, caller, remembered)
+        return await self._resume_task(program, head, events, message, request, caller, remembered)
+
+    async def _add_to_waiting(
+        self,
+        program: Program,
+        head: TaskHead,
+        message: Message,
+        request: SendMessageRequest,
+        caller: Caller,
+        remembered: tuple[SendKey, SendRecord],
+    ) -> Accepted | None:
+        """Add a message to a task that waits for a worker, or that a dead one has left; None if it has changed."""
+        key = head.key
+        events = await self._engine.views.events(key)
+        if len(events) != head.last_seq:
+            return None
+        journal = Journal.read(events)
+        self._check_messages(len(journal.messages) + 1)
+        program.admit_to_task(journal, caller)
+        program.admit_while_running(message, caller)
+        added = MessageAdded(key.task_id, head.context_id, message)
+        notes = notes_of_sender(key.task_id, head.context_id, caller, request.configuration)
+        write = Write(
+            key,
+            head.last_seq,
+            (added, *notes),
+            head.state,
+            head.status_at,
+            attempts=head.attempts,
+            expected_holder=head.holder,
+        )
+        try:
+            if not await self._engine.claims.may_rerun(head, program):
+                return None
+            await self._put(write, program, remembered, request.configuration, caller)
+        except ConflictError:
+            return None
+        return Accepted(key, None, [*events, *write.events])
 
     async def _forward_to_holder(
         self,
@@ -267,7 +434,7 @@ class Intake:
         item = InboxItem(engine.new_id(), head.key, caller.version, message, remembered, webhook)
         return Accepted(head.key) if await forward_to_holder(engine, item, holder, program.id) else None
 
-    def _resume_task(
+    async def _resume_task(
         self,
         program: Program,
         head: TaskHead,
@@ -276,8 +443,11 @@ class Intake:
         request: SendMessageRequest,
         caller: Caller,
         remembered: tuple[SendKey, SendRecord],
-    ) -> Accepted:
-        """Begin another run of a task that waited for its caller or sleeps, or (0.1) had ended."""
+    ) -> Accepted | None:
+        """Begin another run of a task that waited for its caller or sleeps, or (0.1) had ended; or let it wait for one.
+
+        None if the task has changed.
+        """
         added = MessageAdded(head.key.task_id, head.context_id, message)
         state, status_at, new_events = head.state, head.status_at, list[TaskEvent]([added])
         if ends_stream(state):
@@ -290,6 +460,17 @@ class Intake:
         self._check_messages(len(journal.messages))
         program.admit_to_task(journal, caller)
         program.admit_answer(journal, caller)
+        if head.state is TaskState.AUTH_REQUIRED:  # what was checked and the handler gets is plain, the log is not
+            sealed = structs.replace(added, message=seal_answer(self._engine.store.sealer, head.key, message))
+            new_events[new_events.index(added)] = sealed
+        if self._engine.waiting.must_wait(program):
+            new_events += notes_of_sender(head.key.task_id, head.context_id, caller, request.configuration)
+            write = Write(head.key, head.last_seq, tuple(new_events), state, status_at, expected_holder=head.holder)
+            try:
+                await self._put(write, program, remembered, request.configuration, caller)
+            except ConflictError:
+                return None
+            return Accepted(head.key, None, [*events, *new_events])
         run = self._run_of_stored(
             program, head, journal, caller, request.configuration, status_at=status_at, state=state
         )
@@ -348,9 +529,9 @@ class Intake:
             self._engine.webhooks.watch(run.key)
 
     async def start_claimed_run(self, head: TaskHead, program: Program) -> Run | None:
-        """Begin another run of a task that is due or whose worker has died, for `Claims.claim`.
+        """Begin another run of a task that is due, waits or whose worker has died, for `Claims.claim`.
 
-        Return None if the task has changed since.
+        Return None if the task has changed since, or other runs have taken the room in a shared store.
 
         Its first write claims the task and counts the attempt, and its program begins when that is durable.
         """
@@ -358,12 +539,16 @@ class Intake:
         events = await engine.views.events(key)
         if len(events) != head.last_seq or engine.runs.find(key) is not None:
             return None
+        if engine.store.is_shared and engine.runs.room(program.id) <= 0:
+            engine.claims.note_waiting(program.id)
+            return None
+        caller, configuration = sender_of(head, events)
         run = self._run_of_stored(
             program,
             head,
             Journal.read(events),
-            Caller(key.owner.name, key.owner.tenant, version=head.created_in),
-            SendConfiguration(),
+            caller,
+            configuration,
             status_at=head.status_at,
             state=head.state,
             attempt=head.attempts + 1,

@@ -1,4 +1,8 @@
-"""Every bound of the engine, with its default and the reason for the number."""
+"""Every bound of the engine, with its default and the reason for the number.
+
+Bounds of a task, a message, a page or a conversation hold whichever worker of a shared store works. Those that count
+what a worker does say "per worker": several workers together may do as many times more.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,12 @@ class Limits:
     """How much of everything there may be. Each limit gives a clear error of its own when it is met."""
 
     runs_at_once: int = 1_000
-    """Runs wait for networks and models most of their time; memory is what they really cost."""
+    """Runs of one agent, per worker. They wait for networks and models most of their time; memory is what they really
+    cost. In a shared store, what finds no room here runs at another worker."""
     sends_waiting: int = 10_000
-    """Beyond that a caller is better told to come back than kept waiting."""
+    """Messages of one agent that wait for a run. Beyond that a caller is better told to come back than kept waiting. In
+    a shared store they are those of all workers, about: each worker counts them every second or so. Those that may be
+    answered without a task wait, and are counted, per worker."""
     run_seconds: float | None = 3_600.0
     """An hour is long for an agent and short for a handler that hangs."""
     wait_seconds: float | None = None
@@ -28,7 +35,7 @@ class Limits:
     """A run that crashed this often without making progress is failed instead of begun again; None leaves it to the
     agent, whose default is three. A run that was cut off by a clean stop does not count."""
     events_in_memory: int = 512
-    """Recent events of a task that readers get without asking the store; a few hundred bytes each."""
+    """Recent events of a task that readers get without asking the store, per worker; a few hundred bytes each."""
     bytes_in_memory: int = 1024 * 1024
     """The content of these events. Some are files; then there are fewer."""
     unwritten_events: int = 256
@@ -59,7 +66,8 @@ class Limits:
     """After so long without a sign of life, other workers take over what a worker holds: longer than a pause of the
     machine or the store is likely to be, and about as long as a caller waits before it tries again."""
     poll_seconds: float = 0.5
-    """How often a worker looks for what others write and leave for it, in a store that is shared; hints are faster."""
+    """How often a worker looks for what others write and leave for it, in a store that is shared, and whether one has
+    died; hints are faster. While hints flow, readers are looked after ten times more seldom."""
     idempotency_seconds: float = 600.0
     """How long the same message gets the same task; 0 turns it off."""
     context_values: int = 100

@@ -15,9 +15,11 @@ from parley.protocol.events import TaskEvent
 from parley.stores.interface import TaskKey
 
 if TYPE_CHECKING:
+    from parley.engine.owner_data import DeletedData, Selection
     from parley.engine.runs.run import Run
 
 PushConfigAction: TypeAlias = Literal["created", "deleted"]
+WebhookChange: TypeAlias = Literal["paused", "resumed", "redelivered", "given-up"]
 DeliveryOutcome: TypeAlias = Literal["delivered", "retried", "failed"]
 
 
@@ -39,6 +41,10 @@ class Observer(Protocol):
         """A caller has canceled a task."""
         ...
 
+    def deleted(self, caller: Caller, selection: Selection, deleted: DeletedData) -> None:
+        """A caller has deleted data of its own."""
+        ...
+
     def push_config_changed(
         self, key: TaskKey, agent: str, caller: Caller, action: PushConfigAction, config_id: str
     ) -> None:
@@ -55,4 +61,20 @@ class Observer(Protocol):
 
     def delivered(self, key: TaskKey, agent: str, config_id: str, outcome: DeliveryOutcome, seconds: float) -> None:
         """A webhook was called, with this outcome, and answered or failed after so long."""
+        ...
+
+    def webhook_changed(
+        self,
+        key: TaskKey,
+        agent: str,
+        config_id: str,
+        change: WebhookChange,
+        *,
+        caller: Caller | None = None,
+        events: int = 0,
+    ) -> None:
+        """A webhook was paused or resumed, is sent events again, or will not be sent `events` any more.
+
+        `caller` is who asked for it; None if the policy of the server did it.
+        """
         ...

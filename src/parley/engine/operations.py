@@ -18,6 +18,7 @@ from parley.engine.reading.following import Batch, Follower, LogFollower
 from parley.engine.reading.paging import cut_history
 from parley.engine.runs.run import Run
 from parley.engine.store_errors import translated
+from parley.engine.webhooks.delivery_operations import DeliveryOperations
 from parley.protocol.errors import (
     InvalidParamsError,
     TaskNotCancelableError,
@@ -256,6 +257,11 @@ class AgentOperations:
         return task
 
     # --- webhooks -----------------------------------------------------------------------------------------------------
+
+    @property
+    def deliveries(self) -> DeliveryOperations:
+        """The operations on the deliveries to webhooks, which are not part of A2A."""
+        return DeliveryOperations(self._engine, self.agent_id)
 
     async def create_push_config(
         self, request: CreatePushConfigRequest, caller: Caller = ANONYMOUS_CALLER

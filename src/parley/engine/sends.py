@@ -1,8 +1,10 @@
 """Idempotent sends: the same message within a window gets the same task, and no second run.
 
-Two sends are the same if tenant, caller, agent, message id and content match. The window is a setting and survives
-restarts, because a send is stored in the same transaction as its task. The wall clock can jump: a send is dated by
-the later of wall clock and monotonic clock, and looked up by the earlier, so that errors make the window longer.
+Two sends are the same if tenant, caller, agent, message id and content match; or, for a send with an idempotency key,
+tenant, caller, agent, key and content, whatever its message id. The same key with other content is refused. The
+window is a setting and survives restarts, because a send is stored in the same transaction as its task. The wall clock
+can jump: a send is dated by the later of wall clock and monotonic clock, and looked up by the earlier, so that errors
+make the window longer.
 """
 
 from __future__ import annotations
@@ -13,14 +15,21 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 
 import msgspec
+from msgspec import structs
 
 from parley.engine.clock import Clock
 from parley.engine.retention import Retention
-from parley.protocol.errors import InvalidParamsError
+from parley.protocol.errors import IdempotencyKeyReusedError, InvalidParamsError
 from parley.protocol.messages import Message
 from parley.stores.interface import Owner, SendKey, SendRecord, Store
 
 _encoder = msgspec.json.Encoder(order="deterministic")
+
+
+KEY_PREFIX = "idempotency-key:"
+"""Begins the ids under which sends with an idempotency key are kept; the hash of agent and key follows."""
+
+KEY_REUSED = {"reason": "idempotency_key_reused"}
 
 
 @lru_cache(maxsize=10_000)  # of about 400 bytes each
@@ -55,14 +64,20 @@ class Sends:
         self._window = timedelta(seconds=seconds)
         self._retention = Retention(self._window, clock)
         self._pending: dict[tuple[Owner, SendKey], _Pending] = {}
+        self._claimed_keys: dict[tuple[Owner, str], bytes] = {}
+        """The contents that idempotency keys stand for, as far as they are not stored yet."""
 
     @staticmethod
-    def key_of(message: Message, agent: str) -> SendKey:
+    def key_of(message: Message, agent: str, idempotency_key: str | None = None) -> SendKey:
         """What makes a message the same when it comes again, to the same agent.
 
         Raises:
             InvalidParamsError: the message holds text that cannot be written down.
         """
+        if idempotency_key is not None:
+            named = _empty_digest(agent).copy()
+            named.update(idempotency_key.encode())
+            message = structs.replace(message, message_id=KEY_PREFIX + named.hexdigest())
         try:
             content = _encoder.encode(message)
         except UnicodeEncodeError:
@@ -70,6 +85,33 @@ class Sends:
         digest = _empty_digest(agent).copy()
         digest.update(content)
         return SendKey(message.message_id, digest.digest())
+
+    async def claim_key(self, owner: Owner, send: SendKey) -> None:
+        """Check that the idempotency key of a send stands for no other content; call it before `find`.
+
+        Two workers of a shared store that get one key with two contents at the same moment may both accept it. Repeats
+        with the same content are recognized in any case, because the store keeps one record of them.
+
+        Raises:
+            IdempotencyKeyReusedError: it stands for other content, of the same caller and agent.
+        """
+        if not self._window:
+            return
+        key = (owner, send.message_id)
+        if self._claimed_keys.setdefault(key, send.digest) != send.digest:
+            raise IdempotencyKeyReusedError(details=KEY_REUSED)
+        try:
+            digests = await self._store.sends.digests(owner, send.message_id, since=self.since())
+        except BaseException:
+            self._release_key(owner, send)
+            raise
+        if digests - {send.digest}:
+            self._release_key(owner, send)
+            raise IdempotencyKeyReusedError(details=KEY_REUSED)
+
+    def _release_key(self, owner: Owner, send: SendKey) -> None:
+        if self._claimed_keys.get((owner, send.message_id)) == send.digest:
+            del self._claimed_keys[owner, send.message_id]
 
     async def find(self, owner: Owner, send: SendKey) -> SendRecord | None:
         """The record of this message, if it was sent before.
@@ -118,6 +160,8 @@ class Sends:
     def resolve(self, owner: Owner, send: SendKey, record: SendRecord | None = None) -> None:
         """Remove the pending entry and wake waiting repeats; None means that the message failed and may be retried."""
         pending = self._pending.pop((owner, send), None)
+        if self._claimed_keys:
+            self._release_key(owner, send)
         if pending is not None and pending.record is None:
             pending.tell(record)
 
@@ -133,8 +177,6 @@ class Sends:
         expired = SendRecord(since - timedelta(seconds=1), holder=holder)
         await self._store.sends.put(owner, send, expired, since=since if holder else None, holder=holder)
 
-    async def forget(self) -> None:
-        """Delete the sends that are older than the window."""
-        before = self._retention.forgotten_before()
-        if before is not None:
-            await self._store.sends.delete_before(before)
+    def forgotten_before(self) -> datetime | None:
+        """The moment before which sends may be deleted; None if that is not known yet. Call it regularly."""
+        return self._retention.forgotten_before()

@@ -5,9 +5,13 @@ It is one scheme, so that whatever belongs to a tenant has one owner, whichever 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from parley.host.access.principal import PRINCIPAL, TOKEN
 from parley.host.access.scopes import ALL_SCOPES
 from parley.host.data.access_tokens import PREFIX, AccessTokens
+from parley.host.data.tenant import Tenant
+from parley.host.data.tenant_tokens import PREFIX as TENANT_PREFIX
 from parley.host.data.tenants import Tenants
 from parley.host.origin import EXTERNAL
 from parley.host.people import People
@@ -21,13 +25,23 @@ from parley.server.security.schemes.scheme import Challenge, Proof, Refused
 class HostBearerScheme:
     """Accepts the principals of tenants that are not disabled."""
 
-    def __init__(self, tenants: Tenants, tokens: AccessTokens, people: People | None = None) -> None:
+    def __init__(
+        self,
+        tenants: Tenants,
+        tokens: AccessTokens,
+        people: People | None = None,
+        *,
+        look_for_missing: Callable[[], Awaitable[bool]],
+    ) -> None:
+        """`look_for_missing` learns of tenants that another process has just created; False if there is none."""
         self._tenants = tenants
+        self._look_for_missing = look_for_missing
         self._tokens = tokens
         self._people = people
         about = f"A token of the tenant, or a JWT of {', '.join(people.issuers)}." if people is not None else None
         self.card: SecurityScheme = HttpAuthScheme("bearer", description=about)
         self.challenge = Challenge("Bearer")
+        self.issuers = () if people is None else people.issuers
 
     async def verify(self, credentials: PresentedCredentials) -> Proof | None:
         """The principal of the token; see `Scheme.verify`."""
@@ -47,12 +61,19 @@ class HostBearerScheme:
                 return None
             claims: JsonObject = {EXTERNAL: True, PRINCIPAL: principal.name, TOKEN: principal.token}
             return Proof(principal.tenant, frozenset(principal.scopes), claims, principal.tenant)
-        tenant = self._tenants.find_by_token(token)
+        tenant = await self._tenant_of(token)
         if tenant is not None:
             return Proof(tenant.id, frozenset(ALL_SCOPES), {EXTERNAL: True}, tenant.id)
         if self._people is not None and token.count(".") == 2:
             return await self._people.verify(credentials)
         return None
+
+    async def _tenant_of(self, token: str) -> Tenant | None:
+        """The tenant of a token, which another process may have just created."""
+        tenant = self._tenants.find_by_token(token)
+        if tenant is None and token.startswith(TENANT_PREFIX) and await self._look_for_missing():
+            tenant = self._tenants.find_by_token(token)
+        return tenant
 
     async def close(self) -> None:
         """Close the connections to the issuers."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from parley.agents.agent import Agent
 from parley.agents.delegation.delegation import depth_of
 from parley.agents.elsewhere import id_in_name
@@ -16,6 +18,14 @@ from parley.host.when_busy import WhenBusy, when_busy_of
 from parley.protocol.errors import TaskBusyError
 from parley.protocol.messages import Message
 from parley.server.security.throttle import too_many
+
+
+class BusyProgram(Protocol):
+    """What works on messages."""
+
+    id: str
+    agent: Agent
+
 
 MOST_LATER_MESSAGES = 1_000
 """To one task while it is at work: more than an agent can answer, and all of them are in memory."""
@@ -63,6 +73,24 @@ def check_conversation_takes(
             raise TaskBusyError.for_task(busy, f"The task {busy} of this conversation is at work")
 
 
+async def check_conversation_takes_elsewhere(
+    program: BusyProgram, message: Message, caller: Caller, conversations: ConversationTurns
+) -> None:
+    """The same about requests in other processes of the host.
+
+    Raises:
+        TaskBusyError: there is another one.
+        StoreError: that cannot be looked up now.
+    """
+    if message.context_id is None or depth_of(message):
+        return
+    if when_busy_of(message, _when_busy(program.agent, message)) is WhenBusy.REFUSE:
+        busy = await conversations.busy_elsewhere(conversation_key(caller.owner, program.id, message.context_id))
+        if busy is None or busy == message.task_id or await conversations.was_sent(caller.owner, program.id, message):
+            return
+        raise TaskBusyError.for_task(busy, f"The task {busy} of this conversation is at work")
+
+
 def interrupts(agent: Agent, run: Run) -> bool:
     """Whether a run cancels other work of its conversation. One that an approver lets go on does not."""
     if id_in_name(run.journal.question_just_answered) is not None:
@@ -73,7 +101,7 @@ def interrupts(agent: Agent, run: Run) -> bool:
 
 def priority_level(agent: Agent, run: Run) -> int:
     """How urgent a run is."""
-    return current_priority(run, _priority(agent, run.message))
+    return current_priority(run, default_priority(agent, run.message))
 
 
 def _when_busy(agent: Agent, message: Message) -> WhenBusy:
@@ -84,7 +112,8 @@ def _when_busy(agent: Agent, message: Message) -> WhenBusy:
     return WhenBusy(agent.constitution.when_busy) if isinstance(agent, ConstitutionAgent) else WhenBusy.QUEUE
 
 
-def _priority(agent: Agent, message: Message) -> int:
+def default_priority(agent: Agent, message: Message) -> int:
+    """How urgent a message is that says nothing of it."""
     defined = origin_of(message).agent_def
     if defined is not None:
         return LEVELS[str(defined.get("priority", "normal"))]

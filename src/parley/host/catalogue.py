@@ -1,13 +1,14 @@
 """Which agents a tenant has: the master, those that it stored, and agents of Python that the operator gave it.
 
 Each is a program of the engine. A name means the tenant's own agent first, and then one that all tenants share. Nothing
-here is stored: the catalogue is made of the stored agents at the start, and follows their changes.
+here is stored: the catalogue is made of the stored agents at the start, and follows their changes, also those that
+other processes on the same store make (`changes_elsewhere`).
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -15,7 +16,7 @@ from parley.agents.agent import Agent
 from parley.engine.engine import Engine
 from parley.engine.operations import AgentOperations
 from parley.host.a2a.cards import HostedCards
-from parley.host.a2a.documented_shapes import HostedOperations
+from parley.host.a2a.documented_shapes import Admission, HostedOperations
 from parley.host.a2a.draft_operations import DraftOperations
 from parley.host.a2a.site import HostedSite
 from parley.host.constitution import INDEX, Constitution, is_agent_id
@@ -71,6 +72,7 @@ class Catalogue:
         given: Iterable[GivenAgent] = (),
         *,
         tokens: AccessTokens,
+        admission: Admission,
     ) -> None:
         """Raises ValueError if two given agents have one id, or an id that URLs and commands cannot hold."""
         self._engine = engine
@@ -78,6 +80,7 @@ class Catalogue:
         self._rules = rules
         self._shared = shared
         self._tokens = tokens
+        self._admission = admission
         self._of_tenant: dict[str, dict[str, _CataloguedAgent]] = {}
         self._of_all: dict[str, _CataloguedAgent] = {}
         self._settings: dict[str, TenantSettings] = {}
@@ -86,6 +89,8 @@ class Catalogue:
         self._sites: OrderedDict[tuple[str, str], HostedSite] = OrderedDict()
         self._given_to: dict[str, list[Agent]] = {}
         self._listeners: list[Callable[[str], None]] = []
+        self.changes = 0
+        """How often agents were put or removed."""
         for one in given:
             _check_given(one.agent)
             if one.tenant_id is None:
@@ -163,6 +168,7 @@ class Catalogue:
         self._of_all[agent.id] = _CataloguedAgent(program, datetime.now(UTC).replace(microsecond=0))
 
     def _forget(self, tenant_id: str) -> None:
+        self.changes += 1
         self._rosters.pop(tenant_id, None)
         for listener in self._listeners:
             listener(tenant_id)
@@ -179,6 +185,11 @@ class Catalogue:
         """The engine's id of the agent that a name means to a tenant."""
         entry = self._find(tenant_id, name)
         return None if entry is None else entry.program.id
+
+    def stored(self, tenant_id: str) -> Mapping[str, StoredAgent]:
+        """The agents that a tenant has stored, as they are known here, by their ids."""
+        own = self._of_tenant.get(tenant_id, {})
+        return {name: entry.stored for name, entry in own.items() if entry.stored is not None}
 
     def agents(self, tenant_id: str) -> Sequence[Agent]:
         """All agents of a tenant: the master first, then its own, then those that all tenants share."""
@@ -247,7 +258,7 @@ class Catalogue:
         return HostedSite(Service(agent, self._hosted(self._engine.agent(entry.program.id), name), cards, shared))
 
     def _hosted(self, operations: AgentOperations, name: str) -> HostedOperations:
-        return HostedOperations(operations, name, self._services.approvals, self._tokens)
+        return HostedOperations(operations, name, self._services.approvals, self._tokens, self._admission)
 
 
 def _found(entry: _CataloguedAgent, *, is_shared: bool = False) -> FoundAgent:

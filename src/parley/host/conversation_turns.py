@@ -4,11 +4,15 @@ A conversation is that of the native API, or a context of A2A with one agent. Wh
 request that they work on and never waits here, so no run waits for itself. A request that has ended, asks its caller or
 sleeps lets the next one begin. The order is that of the tasks' creation, so it is the same after a restart. A message
 that interrupts comes first, and cancels what is at work.
+
+In a store that several processes share, a request also takes its conversation in the store (`ConversationHolders`), so
+that one at a time is at work in all of them. Their order is that of the clocks of the processes that created the tasks.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from bisect import insort
 from collections import Counter
 from collections.abc import AsyncGenerator
@@ -22,11 +26,16 @@ from parley.engine.endings import cancel
 from parley.engine.engine import Engine
 from parley.engine.reading.views import fold_stored
 from parley.engine.runs.run import Run
+from parley.host.data.conversation_holders import ConversationHolders, HeldConversation
 from parley.host.data.conversations import CONTEXT_PREFIX
+from parley.host.data.run_requests import RunRequest, RunRequests
 from parley.host.orchestration.narration import PREFIX, failure_metadata
 from parley.protocol.errors import ParleyError
+from parley.protocol.messages import Message
 from parley.protocol.tasks import TaskState
-from parley.stores.interface import Owner, TaskFilter, TaskHead
+from parley.stores.interface import Owner, StoreError, TaskFilter, TaskHead
+
+logger = logging.getLogger(__name__)
 
 ConversationKey: TypeAlias = tuple[Owner, str, str]
 """The owner, the agent (none for a conversation of the native API, in which agents may differ) and the context."""
@@ -77,10 +86,19 @@ class _Conversation:
 class ConversationTurns:
     """The conversations of an engine in which requests are at work or wait."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, holders: ConversationHolders, requests: RunRequests) -> None:
+        """`holders` and `requests` are of use only in a store that is shared."""
         self._engine = engine
+        self._holders = holders
+        self._requests = requests
         self._conversations: dict[ConversationKey, _Conversation] = {}
         self._waiting: Counter[str] = Counter()
+        self._changed = asyncio.Event()
+
+    def wake(self) -> None:
+        """Look again for requests in other processes: one has left its conversation."""
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     def waiting(self, tenant: str) -> int:
         """How many requests of a tenant wait."""
@@ -118,8 +136,10 @@ class ConversationTurns:
             if not turn.done():
                 await self._wait(conversation, waiting, key)
             if self._engine.store.is_shared:
-                await self._wait_for_other_workers(run, key)
-            yield
+                async with self._taken(waiting, key):
+                    yield
+            else:
+                yield
         finally:
             self._leave(key, conversation, waiting)
 
@@ -141,9 +161,8 @@ class ConversationTurns:
     def _note(self, conversation: _Conversation, waiting: _WaitingRequest) -> None:
         """Say in the log of a task for which one it waits; the first time, if there are several."""
         run, at_work = waiting.run, conversation.at_work
-        if at_work is not None and not run.journal.take_note_named("queued"):
-            place = conversation.waiting.index(waiting) + 1
-            run.emissions.note("queued", {"waits_for": at_work.key.task_id, "position": place})
+        if at_work is not None:
+            _note_queued(run, at_work.key.task_id, conversation.waiting.index(waiting) + 1)
 
     def _leave(self, key: ConversationKey, conversation: _Conversation, waiting: _WaitingRequest) -> None:
         if conversation.at_work is waiting.run:
@@ -169,41 +188,109 @@ class ConversationTurns:
         if at_work is not None and (not run.is_recovered or _came_earlier(at_work, run)):
             others.append(at_work)
         for other in others:
-            about = {f"{PREFIX}interrupted_by": run.key.task_id}
-            other.final_metadata = {
-                **other.final_metadata,
-                **failure_metadata(INTERRUPTED_TEXT, INTERRUPTED),
-                **about,
-            }
-            other.cancel_text = INTERRUPTED_TEXT
-            with suppress(ParleyError):  # it has ended by itself, or its end is written when the store can
-                await self._engine.runs.cancel(other)
-        if run.is_recovered or self._engine.store.is_shared:
-            for head in await self._at_work_elsewhere(run, key):
-                with suppress(ParleyError):
-                    await cancel(self._engine, head.key, head.agent)
+            await self.interrupt(other, run.key.task_id)
+        if run.is_recovered and not self._engine.store.is_shared:
+            # They were at work before a restart, and were not taken up yet.
+            for head in await self._heads_elsewhere(key):
+                if head.state is TaskState.WORKING and head.created_at < run.created_at:
+                    with suppress(ParleyError):
+                        await cancel(self._engine, head.key, head.agent)
+
+    async def interrupt(self, run: Run, by: str) -> None:
+        """Cancel a run because of a newer message, whose task is `by`. It says so."""
+        about = {f"{PREFIX}interrupted_by": by}
+        run.final_metadata = {**run.final_metadata, **failure_metadata(INTERRUPTED_TEXT, INTERRUPTED), **about}
+        run.cancel_text = INTERRUPTED_TEXT
+        with suppress(ParleyError):  # it has ended by itself, or its end is written when the store can
+            await self._engine.runs.cancel(run)
 
     # --- other workers ------------------------------------------------------------------------------------------------
 
-    async def _wait_for_other_workers(self, run: Run, key: ConversationKey) -> None:
-        """Return when no other worker is at work on an earlier request of the conversation."""
-        while await self._at_work_elsewhere(run, key):
-            run.is_queued = True
-            await self._engine.clock.sleep(self._engine.limits.poll_seconds)
+    async def busy_elsewhere(self, key: ConversationKey) -> str | None:
+        """The task of a conversation that is at work or waits in another process; None if there is none."""
+        owner, agent, context_id = key
+        busy = await self._holders.task_at_work(owner, agent, context_id)
+        if busy is not None:
+            return busy
+        heads = await self._heads_elsewhere(key)
+        return min(heads, key=lambda head: head.created_at).key.task_id if heads else None
 
-    async def _at_work_elsewhere(self, run: Run, key: ConversationKey) -> list[TaskHead]:
-        """Earlier requests of a conversation that have begun and that no run of this worker is at work on."""
+    async def was_sent(self, owner: Owner, program_id: str, message: Message) -> bool:
+        """Whether a message came before, to any process: it gets its task again, and begins nothing."""
+        sends = self._engine.sends
+        send = sends.key_of(message, program_id)
+        return await self._engine.store.sends.find(owner, send, since=sends.since()) is not None
+
+    @asynccontextmanager
+    async def _taken(self, waiting: _WaitingRequest, key: ConversationKey) -> AsyncGenerator[None]:
+        """A block in which a run has its conversation in the store, when no other process is at work in it."""
+        held = await self._take(waiting, key)
+        try:
+            yield
+        finally:
+            self._engine.in_background(self._let_go(held))
+
+    async def _take(self, waiting: _WaitingRequest, key: ConversationKey) -> HeldConversation:
+        run, asked = waiting.run, set[str]()
+        while True:
+            changed = self._changed
+            try:
+                before = await self._task_before(waiting, key)
+                held = None if before else await self._holders.take(*key, run.key.task_id)
+                if held is not None:
+                    return held
+                if not run.is_recovered:  # a request that slept does not cancel what came after it
+                    before = before or await self._holders.task_at_work(*key)
+                if before is not None and not waiting.does_not_interrupt and before not in asked:
+                    asked.add(before)
+                    await self._ask_to_interrupt(run, before)
+            except StoreError as error:
+                logger.warning("Task %s waits for its conversation: %s", run.key.task_id, error, extra=run.log_fields)
+                before = None
+            run.is_queued = True
+            if before is not None:
+                _note_queued(run, before, 1)
+            with suppress(TimeoutError):
+                async with self._engine.clock.timeout(self._engine.limits.poll_seconds):
+                    await changed.wait()
+
+    async def _task_before(self, waiting: _WaitingRequest, key: ConversationKey) -> str | None:
+        """The earliest request of a conversation in other processes that comes before a run; None if there is none.
+
+        A request that interrupts comes before those that wait, and one that had begun before a crash before all others.
+        """
+        run = waiting.run
+        if run.is_recovered and await self._holders.has(*key, run.key.task_id):
+            return None
+        heads = [
+            head
+            for head in await self._heads_elsewhere(key)
+            if (head.created_at, head.key.task_id) < (run.created_at, run.key.task_id)
+            and (waiting.does_not_interrupt or head.state is TaskState.WORKING)
+        ]
+        return min(heads, key=lambda head: head.created_at).key.task_id if heads else None
+
+    async def _ask_to_interrupt(self, run: Run, task_id: str) -> None:
+        """Ask the process that works on a task to cancel it, unless that is this one."""
+        tenant = run.key.owner.tenant
+        await self._requests.post(RunRequest(tenant=tenant, task_id=task_id, kind="interrupt", by=run.key.task_id))
+
+    async def _let_go(self, held: HeldConversation) -> None:
+        with suppress(StoreError):  # the next request finds out that this one has ended
+            await self._holders.let_go(held)
+        self.wake()
+
+    async def _heads_elsewhere(self, key: ConversationKey) -> list[TaskHead]:
+        """Requests of a conversation that are at work or wait, and that no run of this worker is at work on."""
         owner, agent, context_id = key
         tasks, engine = self._engine.store.tasks, self._engine
         found: list[TaskHead] = []
-        for state in (TaskState.WORKING, TaskState.SUBMITTED) if engine.store.is_shared else (TaskState.WORKING,):
+        for state in (TaskState.WORKING, TaskState.SUBMITTED):
             query = TaskFilter(agent=agent or None, context_id=context_id, state=state, limit=MOST_ELSEWHERE)
             found += [
                 head
                 for head in (await tasks.list(owner, query)).heads
-                if (head.created_at, head.key.task_id) < (run.created_at, run.key.task_id)
-                and head.wake_at is None
-                and engine.runs.find(head.key) is None
+                if head.wake_at is None and engine.runs.find(head.key) is None
             ]
         stored = await tasks.read_many([head.key for head in found], artifacts=False) if found else ()
         return [
@@ -211,6 +298,11 @@ class ConversationTurns:
             for head, task in zip(found, stored, strict=True)
             if task is not None and not any(map(depth_of, fold_stored(task).history[:1]))
         ]
+
+
+def _note_queued(run: Run, before: str, position: int) -> None:
+    if not run.journal.take_note_named("queued"):
+        run.emissions.note("queued", {"waits_for": before, "position": position})
 
 
 def _came_earlier(one: Run, other: Run) -> bool:

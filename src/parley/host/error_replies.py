@@ -32,6 +32,7 @@ from parley.protocol.errors import A2AError, RateLimitedError, TaskBusyError, Un
 from parley.protocol.jsonvalue import JsonObject
 from parley.server.bindings.failures import Header, as_wire_error, headers_of_error
 from parley.server.bindings.http import AsgiRequest
+from parley.server.security.resource_metadata import pointed_to
 from parley.server.security.throttle import retry_after_of
 
 JSON_UTF8 = b"application/json; charset=utf-8"
@@ -41,13 +42,13 @@ async def reply_error(request: AsgiRequest, error: BaseException) -> None:
     """Reply with an error. An unexpected one is logged, and the caller gets a reference to the log."""
     known = _as_api_error(error)
     if known is not None:
-        headers, body = _headers(known, error), {"error": known.message, **known.more}
+        headers, body = _headers(known, error, request), {"error": known.message, **known.more}
         await request.reply(known.status, msgspec.json.encode(body), JSON_UTF8, headers)
         return
     failure = as_wire_error(error)
     text = f"{failure.path}: {failure.message}" if failure.path else failure.message
     body = msgspec.json.encode({"error": text})
-    await request.reply(failure.row.http, body, JSON_UTF8, headers_of_error(failure))
+    await request.reply(failure.row.http, body, JSON_UTF8, headers_of_error(failure, request.resource_metadata))
 
 
 def _as_api_error(error: BaseException) -> ApiError | None:
@@ -90,7 +91,7 @@ def _of_data(error: HostDataError) -> ApiError | None:
             return None
 
 
-def _headers(known: ApiError, error: BaseException) -> list[Header]:
+def _headers(known: ApiError, error: BaseException, request: AsgiRequest) -> list[Header]:
     match known:
         case MethodNotAllowed():
             return [(b"allow", ", ".join(known.allowed).encode())]
@@ -99,6 +100,7 @@ def _headers(known: ApiError, error: BaseException) -> list[Header]:
         case Unavailable():
             return [(b"retry-after", b"1")]
         case Unauthorized() if not isinstance(error, A2AError):
-            return [(b"www-authenticate", b'Bearer realm="parley"')]
+            challenge, url = 'Bearer realm="parley"', request.resource_metadata
+            return [(b"www-authenticate", (challenge if url is None else pointed_to(challenge, url)).encode())]
         case _:
-            return headers_of_error(error) if isinstance(error, A2AError) else []
+            return headers_of_error(error, request.resource_metadata) if isinstance(error, A2AError) else []

@@ -14,7 +14,7 @@ import logging
 import secrets
 import sys
 from collections.abc import Generator, Sequence
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
@@ -23,6 +23,7 @@ from weakref import WeakValueDictionary
 
 from parley.agents.delegation.delegation import depth_of
 from parley.agents.delegation.peers import Peers
+from parley.cluster.hints import Hints
 from parley.engine.caller import Caller
 from parley.engine.clock import SystemClock
 from parley.engine.engine import Engine
@@ -32,6 +33,7 @@ from parley.host.a2a.cards import AGENTS_PATH
 from parley.host.a2a.extensions import HOST_EXTENSIONS
 from parley.host.abandoned_tasks import fail_tasks_without_agent
 from parley.host.access.principal import principal_of
+from parley.host.admission_elsewhere import AdmissionElsewhere
 from parley.host.api.catalog_search import CatalogSearch
 from parley.host.api.public_catalog import PublicCatalog
 from parley.host.approvals.desk import ApprovalDesk
@@ -41,16 +43,19 @@ from parley.host.bearer_scheme import HostBearerScheme
 from parley.host.budgets.budgets import Budgets
 from parley.host.budgets.scopes import CallAccount
 from parley.host.catalogue import Catalogue, GivenAgent
+from parley.host.changes_elsewhere import ChangesElsewhere
 from parley.host.commands.web_fetch import WebFetcher
 from parley.host.commands.web_search import SearchProvider
 from parley.host.constitution import is_agent_id, read_constitution
+from parley.host.conversation_turns import ConversationTurns
 from parley.host.data.access_tokens import AccessTokens
-from parley.host.data.agents import AgentNotFoundError, StoredAgent, StoredAgents
+from parley.host.data.agents import StoredAgents
 from parley.host.data.approval_timers import ApprovalTimers
 from parley.host.data.approvals import Approvals
 from parley.host.data.artifacts import Artifacts
 from parley.host.data.audit import Audit
 from parley.host.data.catalog_sources import CatalogSources
+from parley.host.data.conversation_holders import ConversationHolders
 from parley.host.data.conversations import Conversations
 from parley.host.data.idempotency import IdempotencyKeys
 from parley.host.data.mcp_servers import StoredMcpServers
@@ -59,10 +64,11 @@ from parley.host.data.public_agents import PublicAgents
 from parley.host.data.registered_agents import RegisteredAgents
 from parley.host.data.registry_checks import RegistryChecks
 from parley.host.data.roles import TenantRoles
+from parley.host.data.run_requests import RunRequests
 from parley.host.data.scratchpads import Scratchpads
 from parley.host.data.service_accounts import ServiceAccounts
 from parley.host.data.stops import Stop, Stops
-from parley.host.data.tenant import Quotas, Tenant
+from parley.host.data.tenant import Quotas, Tenant, retention_of
 from parley.host.data.tenants import Tenants
 from parley.host.data.usage import Usage
 from parley.host.data.usage_reports import UsageReports
@@ -75,9 +81,11 @@ from parley.host.mcp.roster import McpRoster
 from parley.host.models.builtin.table import BUILTIN_MODELS
 from parley.host.models.model import ModelMessage, RosterEntry
 from parley.host.models.registry import ModelRegistry, ModelRegistrySettings
+from parley.host.operator_access import OperatorAccess
 from parley.host.orchestration.narration import UNAUTHORIZED, failure_metadata
 from parley.host.orchestration.services import ModelCall
 from parley.host.origin import EXTERNAL
+from parley.host.owner_records import HostDataOperations
 from parley.host.people import People, PeopleSettings
 from parley.host.quotas import QuotaBook
 from parley.host.registry.registry import Registry
@@ -85,6 +93,8 @@ from parley.host.registry.timing import CheckTiming
 from parley.host.registry.watcher import RegistryWatcher
 from parley.host.remote.config import RemoteAgents
 from parley.host.remote.roster import RemoteRoster, UnknownRemoteAgentError
+from parley.host.replicas import Replicas
+from parley.host.run_request_handler import RunRequestHandler
 from parley.host.schedules.service import HostSchedules
 from parley.host.starters import STARTERS
 from parley.host.task_views import TaskViews
@@ -103,13 +113,14 @@ if TYPE_CHECKING:
     from parley.client.guard import Guard
     from parley.engine.webhooks.delivery_limits import DeliveryLimits
     from parley.host.a2a.site import HostedSite
+    from parley.keys.signing_key import SigningKeys
     from parley.protocol.cards import AgentExtension
     from parley.server.bindings.http import AsgiRequest
     from parley.server.limits import ServerLimits
-    from parley.server.pages.signer import Signer
     from parley.server.security.credentials import Identity
     from parley.server.site import Site
     from parley.server.telemetry.telemetry import Telemetry
+    from parley.server.webhooks.auth_settings import WebhookAuthSettings
     from parley.server.webhooks.guard import WebhookPolicy
     from parley.stores.interface import Store, TaskKey
 
@@ -152,14 +163,16 @@ class AppOptions(TypedDict, total=False):
 
     limits: ServerLimits | None
     engine_limits: Limits | None
-    signer: Signer | None
+    signer: SigningKeys | None
     cors_origins: Sequence[str]
     telemetry: Telemetry | None
     webhooks: WebhookPolicy | None
+    webhook_auth: WebhookAuthSettings | None
     file_guard: Guard | None
     delivery_limits: DeliveryLimits | None
     retention: timedelta | None
     drain_seconds: float
+    hints: Hints | None
 
 
 class Host:
@@ -176,7 +189,8 @@ class Host:
         self.settings = settings
         self.store = open_store(store) if isinstance(store, str) else store
         self.clock = clock = SystemClock()
-        records = self.store.records
+        self.replicas = Replicas(self.store, clock)
+        self.records = records = self.replicas.records
         self.tenants = Tenants(records, clock)
         self.roles = TenantRoles(records, clock)
         self.accounts = ServiceAccounts(records, clock, self.roles)
@@ -221,26 +235,42 @@ class Host:
         # The gates limit runs, by depth and by tenant. A limit by agent could stop those that others wait for.
         limits = options.get("engine_limits") or Limits()
         options["engine_limits"] = replace(limits, runs_at_once=sys.maxsize)
+        scheme = HostBearerScheme(
+            self.tenants, self.access_tokens, self.people, look_for_missing=self.replicas.look_for_missing
+        )
         self.app = App(
             hosted=self,
             store=self.store,
-            security=Security({"bearer": HostBearerScheme(self.tenants, self.access_tokens, self.people)}),
+            security=Security({"bearer": scheme}),
             public_url=settings.public_url,
             **options,
         )
         self.engine: Engine = self.app.local_engine
-        self.turns = Turns(self.engine, settings.runs_at_once)
+        self.app.shared.owner_data = HostDataOperations(self.engine)
+        self.engine.tenant_retention = lambda: retention_of(self.tenants.list())
+        holders = ConversationHolders(records, self.store, is_here=lambda key: self.engine.runs.find(key) is not None)
+        requests = RunRequests(records, clock)
+        conversation_turns = ConversationTurns(self.engine, holders, requests)
+        self.turns = Turns(self.engine, settings.runs_at_once, conversation_turns)
+        self.run_requests = RunRequestHandler(requests, self.engine, self.turns)
         self.kill_switch = KillSwitch(self.stops, self.engine)
         self.engine.shared(Peers).find_remote = self.remote_named
         self.views = TaskViews(self.engine)
         self.quotas = QuotaBook(
             settings.quotas,
-            active=self.active_requests,
+            active=lambda tenant: self.own_active_requests(tenant) + self.replicas.active_requests(tenant),
             tokens_today=self.usage.tokens_today,
             clock=clock.monotonic,
         )
+        self.admission = AdmissionElsewhere(self)
         self.catalogue = Catalogue(
-            self.engine, self, self, lambda: self.app.shared, settings.given_agents, tokens=self.access_tokens
+            self.engine,
+            self,
+            self,
+            lambda: self.app.shared,
+            settings.given_agents,
+            tokens=self.access_tokens,
+            admission=self.admission,
         )
         self.schedules = HostSchedules(
             records,
@@ -249,19 +279,23 @@ class Host:
             self.conversations,
             self.quotas,
             tenant=self.tenant,
-            program_id=self.catalogue.program_id,
-            learn=self.learn,
+            find_program=self.find_program,
         )
-        self.transfer = TenantTransfer(self.engine, self.tenants, clock, learn_tenant=self.learn_tenant)
+        self.transfer = TenantTransfer(self.engine, self.tenants, clock, learn_tenant=self._tenant_imported)
         self.public_catalog = PublicCatalog(self)
+        self.operator = OperatorAccess(self)
         self._http = HostHttp(self)
         self._stack = AsyncExitStack()
         self.tenants.on_change(self._tenant_changed)
+        self.tenants.on_token_replaced(lambda id: self.stop_work(id, "The token of the tenant was replaced."))
+        self.replicas.attach(self)
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Host:
         """Load tenants, agents and usage; the store is open."""
+        await self.replicas.begin()
+        self._stack.callback(self.replicas.close)
         await self.transfer.remove_cut_off()
         await self.tenants.load()
         await self.usage.load()
@@ -279,6 +313,7 @@ class Host:
 
     async def started(self) -> None:
         """End tasks whose agents were deleted before the host stopped, and run what is due by schedule."""
+        await self.replicas.start()
         await fail_tasks_without_agent(self.engine)
         if self.people is not None:
             for fault in await self.people.useless_grants([tenant.id for tenant in self.tenants.list()]):
@@ -289,7 +324,6 @@ class Host:
         self.engine.in_background(recover_approvals(self.engine, self.approvals))
         self.engine.in_background(self.approval_expiry.run())
         if self.store.is_shared:
-            self.engine.in_background(self.kill_switch.keep_refreshing())
             self.engine.in_background(self.budgets.keep_refreshing())
 
     def drain(self) -> None:
@@ -310,23 +344,27 @@ class Host:
                 self.catalogue.put(await self.agents.create(tenant.id, read_constitution(starter), actor="host"))
         return tenant, token
 
-    async def learn(self, tenant_id: str, agent_id: str) -> None:
-        """Read a tenant and one of its agents again, which another process may have created."""
-        await self.tenants.load()
-        if self.catalogue.program_id(tenant_id, agent_id) is None:
-            with suppress(AgentNotFoundError):
-                self.catalogue.put(await self.agents.get(tenant_id, agent_id))
+    async def find_program(self, tenant_id: str, name: str) -> str | None:
+        """The engine's id of the agent that a name means to a tenant, also if another process has just created it."""
+        found = self.catalogue.program_id(tenant_id, name)
+        if found is None and is_agent_id(name) and await self.replicas.look_for_missing():
+            found = self.catalogue.program_id(tenant_id, name)
+        return found
+
+    async def know_tenant(self, tenant_id: str) -> None:
+        """Learn of a tenant that another process may have just created."""
+        if not self.tenants.has(tenant_id):
+            await self.replicas.look_for_missing()
 
     async def learn_tenant(self, tenant_id: str) -> None:
-        """Read everything of a tenant that is kept in memory: it was imported."""
-        await self.usage.load()
-        await self.budgets.load()
+        """Read everything of a new tenant that is kept in memory: it may have been imported."""
+        await self.usage.load_tenant(tenant_id)
+        await self.budgets.load_tenant(tenant_id)
         await self.stops.refresh()
-        last: StoredAgent | None = None
-        while page := await self.agents.list(tenant_id, after=last):
-            for stored in page:
-                self.catalogue.put(stored)
-            last = page[-1]
+        await ChangesElsewhere(self).follow_agents(tenant_id)
+
+    async def _tenant_imported(self, tenant_id: str) -> None:
+        await self.learn_tenant(tenant_id)
         self.engine.in_background(recover_approvals(self.engine, self.approvals))
 
     def _tenant_changed(self, tenant: Tenant) -> None:
@@ -398,6 +436,7 @@ class Host:
     async def site_for(self, tenant: Tenant, name: str, identity: Identity) -> HostedSite | None:
         """The site of the agent that a caller of a tenant means, or of the caller's own draft of an agent."""
         drafted = drafted_agent(name)
+        await self.find_program(tenant.id, drafted or name)
         if drafted is None:
             return self.catalogue.site(tenant, name)
         author = principal_of(tenant.id, identity.scopes, identity.claims).name
@@ -432,7 +471,7 @@ class Host:
 
     def check_quotas(self, tenant: Tenant) -> None:
         """Count one more request of a tenant. Raises RateLimitedError."""
-        if self.turns.waiting(tenant.id) >= MOST_WAITING:
+        if self.turns.waiting(tenant.id) + self.replicas.waiting(tenant.id) >= MOST_WAITING:
             raise too_many("requests wait already", 1)
         self.quotas.check(tenant)
 
@@ -440,8 +479,8 @@ class Host:
         """Count one more message of a tenant to a task that is at work. Raises RateLimitedError."""
         self.quotas.check_message(tenant)
 
-    def active_requests(self, tenant_id: str) -> int:
-        """How many requests of a tenant are at work or wait, without what their agents delegated."""
+    def own_active_requests(self, tenant_id: str) -> int:
+        """How many requests of a tenant are at work or wait in this process, without what their agents delegated."""
         return sum(1 for run in self.engine.runs.all if run.key.owner.tenant == tenant_id and self._is_request(run))
 
     def _is_request(self, run: Run) -> bool:
@@ -469,8 +508,10 @@ class Host:
         """What was said in a conversation before a request."""
         return await self.views.history(tenant_id, conversation, before=before)
 
-    def tokens_left(self, tenant: Tenant) -> int | None:
-        """How many tokens a tenant may still use today."""
+    async def tokens_left(self, tenant: Tenant) -> int | None:
+        """How many tokens a tenant may still use today, whichever process has counted them."""
+        if self.store.is_shared and self.quotas.tokens_left(tenant) is not None:
+            await self.usage.refresh(tenant.id)
         return self.quotas.tokens_left(tenant)
 
     def storage_limit(self, tenant: Tenant) -> int | None:

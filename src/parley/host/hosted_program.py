@@ -34,7 +34,7 @@ from parley.host.busy_rules import (
 from parley.host.data.conversations import CONTEXT_PREFIX
 from parley.host.data.stops import AgentStoppedError, Stop
 from parley.host.data.tenant import Tenant
-from parley.host.draft_access import check_author, names_own_draft
+from parley.host.draft_access import check_author, names_itself, names_own_draft
 from parley.host.lineage import lineage_of
 from parley.host.orchestration.constitution_agent import ConstitutionAgent
 from parley.host.orchestration.narration import TENANT_DISABLED, UNAUTHORIZED, failure_metadata, stop_metadata
@@ -144,7 +144,8 @@ class HostedProgram:
             self.agent.admit(message, caller)
 
     def _admit_from_outside(self, message: Message, caller: Caller) -> None:
-        if ORIGIN in message.metadata and not names_own_draft(message, caller):
+        is_own = names_own_draft(message, caller) or names_itself(message, caller)
+        if ORIGIN in message.metadata and not is_own:
             raise InvalidParamsError("This member is reserved", path=f"$.message.metadata['{ORIGIN}']")
         if OUTCOME in message.metadata:
             raise InvalidParamsError("This member is reserved", path=f"$.message.metadata['{OUTCOME}']")

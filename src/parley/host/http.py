@@ -16,6 +16,8 @@ from parley.host.mcp_server.endpoint import MCP_PATH, McpEndpoint
 from parley.server.bindings.failures import ClientDisconnected
 from parley.server.bindings.http import JSON, AsgiRequest
 from parley.server.pages.cards import PUBLIC_SECONDS
+from parley.server.pages.signer import KEYS_PATH
+from parley.server.site import reply_keys
 
 if TYPE_CHECKING:
     from parley.host.host import Host
@@ -38,6 +40,8 @@ class HostHttp:
         try:
             if request.path == STUB_PATH:
                 await self._show_stub(request)
+            elif request.path.endswith(KEYS_PATH) and self._host.app.shared.signer is not None:
+                await self._show_keys(request)
             elif request.path == MCP_PATH:
                 await self.mcp.receive(request)
             elif request.path.startswith(A2A_PATH):
@@ -55,10 +59,21 @@ class HostHttp:
         headers = [(b"cache-control", b"public, max-age=%d" % PUBLIC_SECONDS), (b"vary", b"Host")]
         await request.reply(200, stub_card(request.base_url), JSON, headers)
 
+    async def _show_keys(self, request: AsgiRequest) -> None:
+        """The public keys: at the root, and below the URL of every agent, whether it exists or not."""
+        if request.path != KEYS_PATH and not request.path.startswith(AGENTS_PATH):
+            raise PathNotFound
+        if request.verb not in ("GET", "HEAD"):
+            raise MethodNotAllowed("GET", "HEAD")
+        await reply_keys(request, self._host.app.shared.signer)
+
     async def _call_agent(self, request: AsgiRequest) -> None:
         """Answer a request to an agent of the caller's tenant. An agent of another tenant is unknown."""
         host = self._host
-        identity = await host.app.shared.authenticate(request.credentials, request.address)
+        if host.operator.acts_for_tenant(request):
+            identity = await host.operator.identity(request)
+        else:
+            identity = await host.app.shared.authenticate(request.credentials, request.address)
         if not request.path.startswith(AGENTS_PATH):
             raise PathNotFound
         segment, slash, rest = request.path.removeprefix(AGENTS_PATH).partition("/")

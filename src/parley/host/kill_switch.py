@@ -2,7 +2,7 @@
 
 A task that waits for its caller stays as it is and can be answered when the agent works again; one that sleeps wakes up
 then. A task that was at work when the host crashed fails with the reason, in `HostedProgram`. What is stopped is kept
-in the store (`data.stops`), so other processes and later ones follow it.
+in the store (`data.stops`), so other processes (`changes_elsewhere`) and later ones follow it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from parley.engine.engine import Engine
 from parley.engine.runs.run import Run
 from parley.host.data.stops import Stop, Stops
 from parley.host.orchestration.narration import stop_metadata
-from parley.stores.interface import StoreError, TaskHead
+from parley.stores.interface import TaskHead
 
 if TYPE_CHECKING:
     from parley.host.hosted_program import HostedProgram
@@ -24,9 +24,6 @@ logger = logging.getLogger(__name__)
 
 STOP_SECONDS = 0.5
 """How long the handler of a stopped run may clean up before its task ends without it."""
-
-REFRESH_SECONDS = 0.5
-"""How often stops by other processes are looked up, so that work stops within a second there as well."""
 
 
 class KillSwitch:
@@ -38,15 +35,6 @@ class KillSwitch:
         self._ending: set[asyncio.Task[Any]] = set()
         stops.on_change(self._follow)
         engine.claims.may_wake = self._may_wake
-
-    async def keep_refreshing(self) -> None:
-        """Follow other processes that share the store."""
-        while True:
-            await self._engine.clock.sleep(REFRESH_SECONDS)
-            try:
-                await self.stops.refresh()
-            except StoreError as error:
-                logger.warning("What is stopped could not be looked up: %s", error)
 
     async def close(self) -> None:
         """Leave the runs that are ending to the engine, which stops."""

@@ -1,8 +1,9 @@
 """Whose request a run is part of: the principal that began it, its task, and the budgets that hold for it.
 
-The messages of the native API and of agents that a constitution describes carry it (`RunOrigin`). Over A2A, and from an
-agent of Python, it is in the claims of the caller, which do not survive a crash: there it is recorded in the log of the
-task, unless it says no more than the task itself does.
+The messages of the native API, of agents that a constitution describes, and in a shared store those over A2A carry it
+(`RunOrigin`). Otherwise it is in the claims of the caller, which do not survive a crash: there it is recorded in the
+log of the task, unless it says no more than the task itself does. In a store of one process, that is part of the first
+write of the task.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ def lineage_of(run: Run) -> Lineage:
     """Whose request a run is part of, before its caller's claims are replaced. It may record that."""
     task_id, origin = run.key.task_id, origin_of(run.message)
     own = Lineage(f"tenant:{run.key.owner.tenant}", task_id)
-    if origin.principal:
-        found = Lineage(origin.principal, origin.request_id or task_id, origin.budgets)
+    if principal := origin.principal or origin.draft_of:  # a draft works for its author only
+        found = Lineage(principal, origin.request_id or task_id, origin.budgets)
     elif run.journal.is_replayed:
         kept = run.journal.recorded_step(STEP)
         found = own if kept is None else _recorded(run, own)

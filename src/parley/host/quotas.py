@@ -1,13 +1,13 @@
 """How much tenants may do: requests in a minute, requests at the same time, tokens in a day.
 
 A quota of a tenant wins over the host's default. Only messages that begin or continue work count; reading does not.
-The counts are those of this process.
+Counts are those of all processes of the host, as far as this one has learnt of the others (`replica_counts`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from parley.host.data.tenant import Quotas, Tenant
@@ -20,13 +20,19 @@ TOKEN_LIMIT = "token_limit"
 
 MINUTE = 60.0
 
+FORGOTTEN_SECONDS = 600.0
+"""After which a tenant without messages has all of its requests again, whatever its quota."""
+
 
 @dataclass(slots=True)
 class _Bucket:
     """The requests that a tenant may still make, and when that was counted."""
 
     tokens: float
+    """Negative, if other processes have counted more than there was."""
     counted_at: float
+    taken: int = 0
+    """How many messages this process has counted."""
 
 
 class QuotaBook:
@@ -86,15 +92,35 @@ class QuotaBook:
         own: int | None = getattr(tenant.quotas, name)
         return getattr(self._defaults, name) if own is None else own
 
+    def taken(self) -> Mapping[str, int]:
+        """How many messages this process has counted, by tenant; not those of tenants that were long not here."""
+        long_ago = self._clock() - FORGOTTEN_SECONDS
+        for tenant_id, bucket in tuple(self._buckets.items()):
+            if bucket.counted_at < long_ago:
+                del self._buckets[tenant_id]
+        return {tenant_id: bucket.taken for tenant_id, bucket in self._buckets.items() if bucket.taken}
+
+    def count_elsewhere(self, tenant: Tenant, number: int) -> None:
+        """Count messages that other processes have taken."""
+        per_minute = self._limit(tenant, "requests_per_minute")
+        if per_minute is not None:
+            bucket = self._refilled(tenant.id, per_minute)
+            bucket.tokens = max(bucket.tokens - number, -per_minute)
+
     def _take(self, tenant_id: str, per_minute: int) -> None:
-        now = self._clock()
-        bucket = self._buckets.setdefault(tenant_id, _Bucket(per_minute, now))
-        bucket.tokens = min(per_minute, bucket.tokens + (now - bucket.counted_at) * per_minute / MINUTE)
-        bucket.counted_at = now
+        bucket = self._refilled(tenant_id, per_minute)
         if bucket.tokens < 1:
             wait = (1 - bucket.tokens) * MINUTE / per_minute if per_minute else MINUTE
             raise _refused("requests", wait, RATE_LIMIT)
         bucket.tokens -= 1
+        bucket.taken += 1
+
+    def _refilled(self, tenant_id: str, per_minute: int) -> _Bucket:
+        now = self._clock()
+        bucket = self._buckets.setdefault(tenant_id, _Bucket(per_minute, now))
+        bucket.tokens = min(per_minute, bucket.tokens + (now - bucket.counted_at) * per_minute / MINUTE)
+        bucket.counted_at = now
+        return bucket
 
 
 def _refused(what: str, seconds: float, reason: str) -> RateLimitedError:

@@ -49,13 +49,13 @@ class TurnEntry:
 class Turns:
     """The turns of all runs of a host."""
 
-    def __init__(self, engine: Engine, runs_at_once: int) -> None:
+    def __init__(self, engine: Engine, runs_at_once: int, conversations: ConversationTurns) -> None:
         self._engine = engine
         self._runs_at_once = runs_at_once
         self._gates: dict[int, FairGate] = {}
         self._entries: dict[str, dict[str, TurnEntry]] = {}
         self._opened = asyncio.Event()
-        self.conversations = ConversationTurns(engine)
+        self.conversations = conversations
 
     async def open(self) -> None:
         """Let runs begin, after the tasks of the last process were taken up again."""

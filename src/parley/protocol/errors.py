@@ -6,6 +6,7 @@
     │   ├── InvalidRequestError               JSON, but no request
     │   ├── MethodNotFoundError
     │   ├── InvalidParamsError                a member is missing, wrong or out of range
+    │   │   └── IdempotencyKeyReusedError     the key of a send was used for other content
     │   ├── InternalError
     │   ├── TaskNotFoundError                 absent, or another caller's: the two look the same
     │   ├── TaskNotCancelableError
@@ -137,6 +138,13 @@ class InvalidParamsError(A2AError):
     """Invalid parameters"""
 
     row = ErrorRow(-32602, 400, "INVALID_ARGUMENT", "INVALID_PARAMS", 422, "INVALID_ARGUMENT")
+
+
+class IdempotencyKeyReusedError(InvalidParamsError):
+    """This Idempotency-Key was used for a message with other content; use a new key"""
+
+    # 422 as the IETF draft has it; peers know the class by the code and the reason of its parent
+    row = ErrorRow(-32602, 422, "INVALID_ARGUMENT", "INVALID_PARAMS", 422, "INVALID_ARGUMENT")
 
 
 class InternalError(A2AError):

@@ -23,3 +23,12 @@ same context, is at work: `queue`, `interrupt` or `refuse`."""
 PRIORITY = "urn:parley:priority:1"
 """The member of a message's metadata that says how urgent the message is among those of its tenant: `low`, `normal`,
 `high`, or a number from 0 to 9."""
+
+WEBHOOK_AUTH = "urn:parley:webhook-auth:1"
+"""How calls to webhooks can be authenticated: the names of `schemes` that a webhook's config may have, and for signed
+tokens the URL of the public keys in `jwks` and the `issuer`."""
+
+AUTHORIZATION_REQUEST = "urn:parley:authorization-request:1"
+"""The member of metadata that asks for a credential, and gives it. In the message of an `auth-required` status it
+describes what is needed: `scheme`, `url`, `scopes`, `answer`, `expiresAt`. In the message that continues the task it
+holds `credential`, and `scheme` and `expiresAt` if they are known; readers of the task see `masked` instead."""

@@ -25,6 +25,7 @@ from parley.protocol.events import (
     TaskCreated,
     TaskEvent,
 )
+from parley.protocol.masking import without_sealed_message
 from parley.protocol.messages import Message, Part, joined
 from parley.protocol.tasks import Artifact, Task, TaskState
 
@@ -126,7 +127,7 @@ class _Fold:
                 case MessageAdded():
                     self._require_open(task)
                     self._keep_status_message()
-                    self._history.append(event.message)
+                    self._history.append(without_sealed_message(event.message))
                 case TaskCreated():
                     raise LocalProtocolError(f"Task {event.task_id} exists already.")
                 case _:  # an internal event

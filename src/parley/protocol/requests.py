@@ -31,7 +31,8 @@ class SendMessageRequest(Struct, frozen=True, gc=False, omit_defaults=True):
     """Send a message to the agent: `SendMessage` and `SendStreamingMessage`.
 
     `caller_names_task` is set in 0.1 alone, where the caller chooses the task id: an unknown id creates its task, and
-    a finished task is reopened.
+    a finished task is reopened. `idempotency_key` travels beside the request, in a header: sends with the same key and
+    content are one.
     """
 
     message: Message
@@ -39,6 +40,7 @@ class SendMessageRequest(Struct, frozen=True, gc=False, omit_defaults=True):
     metadata: JsonObject = {}
     tenant: str | None = None
     caller_names_task: bool = False
+    idempotency_key: str | None = None
 
 
 class GetTaskRequest(Struct, frozen=True, gc=False, omit_defaults=True):

@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple, TypeAlias, cast
 
 import rfc8785
@@ -88,7 +89,7 @@ def load_key(source: CardKey | Mapping[str, object] | str | bytes) -> CardKey:
     # encrypted PEM as a TypeError; an unknown curve is a KeyError.
     except (JoseError, SecurityWarning, UnsupportedAlgorithm, ValueError, TypeError, KeyError) as exc:
         raise LocalProtocolError(f"The key cannot be read: {exc}") from exc
-    _algorithm_for(key)
+    algorithm_of(key)
     return key
 
 
@@ -106,7 +107,12 @@ def _import_key(source: CardKey | Mapping[str, object] | str | bytes) -> CardKey
     raise InvalidKeyTypeError("it is neither RSA nor EC nor OKP")
 
 
-def _algorithm_for(key: CardKey) -> str:
+def algorithm_of(key: CardKey) -> str:
+    """The algorithm that a key signs with: `ES256`, `RS256` or `EdDSA`.
+
+    Raises:
+        LocalProtocolError: cards are not signed with keys of its kind.
+    """
     match key:
         case RSAKey() if key.raw_value.key_size >= _MIN_RSA_BITS:
             return "RS256"
@@ -147,17 +153,43 @@ def sign_card(
     Raises:
         LocalProtocolError: the key cannot sign, or the card has no canonical form.
     """
-    algorithm = _algorithm_for(key)
+    return make_signature(
+        card, partial(sign_bytes, key), algorithm=algorithm_of(key), key_id=key_id, jku=jku, form=form
+    )
+
+
+def make_signature(
+    card: JsonObject,
+    sign: Callable[[bytes], bytes],
+    *,
+    algorithm: str,
+    key_id: str,
+    jku: str | None = None,
+    form: CardForm = CardForm.SPEC,
+) -> CardSignature:
+    """A signature as `sign_card` makes it, by a key that is elsewhere: `sign` returns the raw JWS signature of bytes.
+
+    Raises:
+        LocalProtocolError: the card has no canonical form; and what `sign` raises.
+    """
     protected = {"alg": algorithm, "kid": key_id, "typ": "JOSE"} | ({"jku": jku} if jku else {})
     protected_text = json_b64encode(protected).decode()
     signed = _signing_input(protected_text, signing_payload(card, form))
-    model = JWSRegistry.algorithms[algorithm]
+    return CardSignature(protected_text, urlsafe_b64encode(sign(signed)).decode())
+
+
+def sign_bytes(key: CardKey, data: bytes) -> bytes:
+    """The raw JWS signature of bytes: `r` and `s` for ES256, as RFC 7518 section 3.4 has it.
+
+    Raises:
+        LocalProtocolError: the key cannot sign.
+    """
+    model = JWSRegistry.algorithms[algorithm_of(key)]
     try:
         model.check_key(key)
-        signature = model.sign(signed, key)
+        return model.sign(data, key)
     except JoseError as exc:
         raise LocalProtocolError(f"The key cannot sign: {exc}") from exc
-    return CardSignature(protected_text, urlsafe_b64encode(signature).decode())
 
 
 def signature_headers(card: JsonObject | bytes) -> tuple[ProtectedHeader, ...]:
@@ -236,7 +268,7 @@ def _verified_payload(
 ) -> bytes:
     if key is None:
         raise SignatureInvalidError(f"no key is known for kid {header.key_id!r}")
-    fitting = _algorithm_for(key)
+    fitting = algorithm_of(key)
     if header.algorithm != fitting:
         raise SignatureInvalidError(f"alg {header.algorithm!r} does not fit the key, which is for {fitting}")
     signature_bytes = _from_base64url(_text(signature, "signature"), "signature")

@@ -16,6 +16,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from itertools import count
 
+from msgspec import structs
+
 from parley.client.calls import Attempt
 from parley.client.credentials.origins import origin_of
 from parley.client.errors import CredentialsError
@@ -23,7 +25,6 @@ from parley.client.transports.transport import CallOptions
 from parley.protocol.cards import (
     AgentCard,
     AgentInterface,
-    ApiKeyLocation,
     ApiKeyScheme,
     HttpAuthScheme,
     MutualTlsScheme,
@@ -36,7 +37,7 @@ from parley.protocol.errors import PermissionDeniedError, UnauthenticatedError
 from parley.protocol.negotiation import read_extensions
 from parley.protocol.versions import Version
 from parley.server.bindings.cursor import CURSOR
-from parley.server.contracts import CallerAuthenticator
+from parley.server.contracts import CONSOLE_COOKIE, CSRF_HEADER, CallerAuthenticator
 from parley.server.security.credentials import ANONYMOUS, Identity, PresentedCredentials
 from parley.server.security.schemes.scheme import Challenge
 
@@ -125,24 +126,21 @@ class ProxyAuthenticator:
             await self._own.close()
 
     def _secrets(self, credentials: PresentedCredentials) -> tuple[dict[str, str], dict[str, str]]:
-        """The headers and query parameters with the caller's credentials for the agent."""
-        headers = {name: credentials.headers[name] for name in ("authorization",) if name in credentials.headers}
-        query: dict[str, str] = {}
-        cookies: list[str] = []
-        for scheme in self._card.security_schemes.values():
-            if not isinstance(scheme, ApiKeyScheme):
-                continue
-            for key in credentials.api_keys(scheme.location, scheme.name)[:1]:
-                match scheme.location:
-                    case ApiKeyLocation.HEADER:
-                        headers[scheme.name.lower()] = key
-                    case ApiKeyLocation.QUERY:
-                        query[scheme.name] = key
-                    case ApiKeyLocation.COOKIE:
-                        cookies.append(f"{scheme.name}={key}")
-        if cookies:
-            headers["cookie"] = "; ".join(cookies)
-        return headers, query
+        """The headers and query parameters with the caller's credentials for the agent.
+
+        The session of a console is not among them, although a card could name its cookie, or all cookies.
+        """
+        if CONSOLE_COOKIE in credentials.headers.get("cookie", ""):
+            credentials = _without_session(credentials)
+        return credentials.to_repeat(self._card.security_schemes.values())
+
+
+def _without_session(credentials: PresentedCredentials) -> PresentedCredentials:
+    """The credentials without the cookies of consoles."""
+    pairs = credentials.headers["cookie"].split(";")
+    kept = [pair.strip() for pair in pairs if CONSOLE_COOKIE not in pair.partition("=")[0]]
+    others = {name: value for name, value in credentials.headers.items() if name not in ("cookie", CSRF_HEADER)}
+    return structs.replace(credentials, headers={**others, **({"cookie": "; ".join(kept)} if kept else {})})
 
 
 class ForwardedCredentials:

@@ -16,6 +16,7 @@ from parley.client.guard import Guard
 from parley.client.options import Timeouts
 from parley.client.transports.connections import Tls
 from parley.engine.webhooks.deliveries import Deliveries
+from parley.keys.signing_key import SigningKeys
 from parley.protocol.cards import AgentCard, Binding
 from parley.protocol.versions import Version
 from parley.proxy.forwarding import ForwardedCredentials, ProxyAuthenticator, forward_extensions
@@ -29,8 +30,9 @@ from parley.proxy.webhook_relay import WebhookRelay
 from parley.server.app import App
 from parley.server.contracts import CallerAuthenticator
 from parley.server.limits import ServerLimits
-from parley.server.pages.signer import Signer
 from parley.server.telemetry.telemetry import Telemetry
+from parley.server.webhooks.auth_settings import WebhookAuthSettings
+from parley.server.webhooks.authentication import WebhookAuthenticator
 from parley.server.webhooks.guard import PUBLIC_ONLY, WebhookPolicy
 from parley.server.webhooks.sender import WebhookSender
 from parley.stores.memory import MemoryStore
@@ -51,19 +53,23 @@ async def proxied(
     limits: ServerLimits | None = None,
     public_url: str | None = None,
     webhook_url: str | None = None,
-    signer: Signer | None = None,
+    signer: SigningKeys | None = None,
     cors_origins: Sequence[str] = (),
     telemetry: Telemetry | None = None,
     webhooks: WebhookPolicy | None = PUBLIC_ONLY,
+    webhook_auth: WebhookAuthSettings | None = None,
     trace: Trace | None = None,
     ledger: Ledger | None = None,
+    serves_one_caller: bool = False,
 ) -> AsyncGenerator[App]:
     """An app that serves the agent at `target`, which is called in one of `bindings` and `versions`.
 
     `credentials` are the proxy's own for the agent; without them, each caller's credentials are forwarded, to the
     origin of `target` and to the `trusted` origins. `security` authenticates callers at the proxy; their credentials
     are then not forwarded. `webhooks` says which webhooks callers may register. The proxy calls them if it has a
-    `webhook_url`, which is its URL for the agent; otherwise the agent calls them. `ledger` keeps the owners of tasks.
+    `webhook_url`, which is its URL for the agent; otherwise the agent calls them. `webhook_auth` is how the proxy
+    authenticates to them, beyond what their configs contain. `ledger` keeps the owners of tasks.
+    If the proxy `serves_one_caller`, the `credentials` are that caller's, who is told when the agent refuses them.
 
     Raises:
         ClientError, PeerProtocolError: the agent cannot be reached, or has no such interface.
@@ -89,13 +95,14 @@ async def proxied(
         protocol = f"A2A {client.calls.transport.version} over {client.interface.binding}"
         agent = RemoteAgent(client.card, protocol=protocol, keeps_security=forwards)
         authenticator = ProxyAuthenticator(client.card, own=security, forwards=forwards)
-        upstream = Upstream(client, has_own_credentials=not forwards)
+        upstream = Upstream(client, has_own_credentials=not forwards and not serves_one_caller)
         ids = IdMapping(upstream, ledger or Ledger(), isolates_callers=security is not None)
         if not client.card.capabilities.push_notifications:
             webhooks = None
         relay = None
         if webhook_url is not None and webhooks is not None:
-            store, sender = MemoryStore(), await stack.enter_async_context(WebhookSender(webhooks))
+            store, authentication = MemoryStore(), WebhookAuthenticator(webhook_auth)
+            sender = await stack.enter_async_context(WebhookSender(webhooks, authentication=authentication))
             traced = sender if trace is None else TracedSender(sender, trace)
             deliveries = await stack.enter_async_context(Deliveries(store, traced, observer=telemetry))
             if telemetry is not None:
@@ -119,6 +126,7 @@ async def proxied(
             cors_origins=cors_origins,
             telemetry=telemetry,
             webhooks=webhooks,
+            webhook_auth=webhook_auth,
             remote=RemoteEngine(agent, upstream, ids, relay),
             conversation_observer=trace,
             extra_route=relay,

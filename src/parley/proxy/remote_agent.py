@@ -26,6 +26,8 @@ class RemoteAgent(Agent):
             extensions=card.capabilities.extensions,
         )
         self.protocol = protocol
+        self.own_card = card
+        """Its card as it has published it."""
         self._keeps_security = keeps_security
         self.remote_card = self.shown(card)
 

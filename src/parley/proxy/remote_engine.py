@@ -41,6 +41,9 @@ from parley.proxy.webhook_relay import WebhookRelay
 class RemoteEngine:
     """The operations on the agent's tasks. Without a `relay`, the agent itself calls the webhooks of callers."""
 
+    deliveries: None = None
+    """The agent's own, which A2A cannot name, or those of the relay, which are in memory."""
+
     def __init__(
         self, agent: RemoteAgent, upstream: Upstream, ids: IdMapping, relay: WebhookRelay | None = None
     ) -> None:

@@ -84,12 +84,24 @@ def json_writer(out: TextIO) -> TraceWriter:
 
 
 class Trace:
-    """Sends a line to its writers for everything that is sent. It observes the server and the client's transports."""
+    """Sends a line to its writers for everything that is sent. It observes the server and the client's transports.
+
+    Writers may come and go. While there are none, nothing is encoded.
+    """
 
     def __init__(self, *writers: TraceWriter, now: Clock = lambda: datetime.now(UTC)) -> None:
         self._writers = list(writers)
         self._now = now
         self._secrets: set[str] = set()
+
+    def add_writer(self, writer: TraceWriter) -> None:
+        """Send lines to one more writer from now on."""
+        self._writers.append(writer)
+
+    def remove_writer(self, writer: TraceWriter) -> None:
+        """Send no more lines to a writer; one that has failed is gone already."""
+        if writer in self._writers:
+            self._writers.remove(writer)
 
     def mask(self, schemes: Iterable[SecurityScheme]) -> None:
         """Mask the headers in which these schemes carry keys."""
@@ -105,27 +117,37 @@ class Trace:
 
     def requested(self, call: Call | AgentCall, request: Request) -> None:
         """A caller has sent a request, or the proxy sends one to the agent."""
+        if not self._writers:
+            return
         what, body = show_request(call.operation, request, call.version, call.binding)
         direction = Direction.CALLER_TO_PROXY if isinstance(call, Call) else Direction.PROXY_TO_AGENT
         self._write_call(direction, "request", call, what, body)
 
     def answered(self, call: Call | AgentCall, result: Result) -> None:
         """A request was answered."""
+        if not self._writers:
+            return
         body = show_result(call.operation, result, call.version, call.binding)
         self._write_call(_back(call), "reply", call, call.operation.name, body)
 
     def streamed(self, call: Call | AgentCall, event: StreamEvent) -> None:
         """An event was sent on the stream of a request."""
+        if not self._writers:
+            return
         body = show_event(event, call.version, call.binding)
         self._write_call(_back(call), "event", call, type(event).__name__, body)
 
     def failed(self, call: Call | AgentCall, error: BaseException) -> None:
         """A request was refused, or its stream was cut off."""
+        if not self._writers:
+            return
         body = show_error(error, call.version, call.binding)
         self._write_call(_back(call), "error", call, _name(error), body)
 
     def refused(self, binding: Binding, error: A2AError) -> None:
         """A request was refused before it was decoded."""
+        if not self._writers:
+            return
         body, number, way = (
             show_error(error, Version.V1_0, binding),
             current_request().number,
@@ -135,6 +157,8 @@ class Trace:
 
     def notified(self, direction: Direction, event: StreamEvent, version: Version) -> None:
         """The agent has called the proxy's webhook, or the proxy a caller's."""
+        if not self._writers:
+            return
         body = show_event(event, version, Binding.JSONRPC)
         self._write(TraceLine(self._time, 0, direction, "push", "", version, "webhook", type(event).__name__, {}, body))
 

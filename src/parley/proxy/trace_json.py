@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 MASK = "••••"
 
-SECRET_HEADERS = re.compile(r"authorization|cookie|token|secret|key|password|signature|credential", re.IGNORECASE)
+SECRET_HEADERS = re.compile(r"authorization|cookie|csrf|token|secret|key|password|signature|credential", re.IGNORECASE)
 
 REST = {Version.V0_3: v0_3_protojson.REST_DIALECT, Version.V1_0: v1_0.REST_DIALECT}
 

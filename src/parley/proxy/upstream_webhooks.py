@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from msgspec import structs
 
 from parley.client.streams.streamed_task import StreamedTask
-from parley.client.webhooks import WebhookReceiver
+from parley.client.webhooks.receiver import WebhookReceiver
 from parley.engine.caller import Caller
 from parley.engine.reading.sizes import size_of_event
 from parley.engine.reading.views import fold_stored

@@ -14,7 +14,9 @@ from weakref import WeakValueDictionary
 
 from msgspec import structs
 
-from parley.client.webhooks import TOKEN_HEADER, PushNotification, WebhookReceiver
+from parley.client.webhooks.notification import PushNotification
+from parley.client.webhooks.proofs import TOKEN_HEADER
+from parley.client.webhooks.receiver import WebhookReceiver
 from parley.engine.caller import Caller
 from parley.engine.limits import Limits
 from parley.engine.reading.feed import Feeds
@@ -29,6 +31,7 @@ from parley.protocol.errors import (
     UnavailableError,
 )
 from parley.protocol.events import StreamEvent
+from parley.protocol.masking import with_kept_secrets
 from parley.protocol.messages import Message
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import Task, TaskState, TaskStatus
@@ -150,9 +153,10 @@ class WebhookRelay:
             return forwarded, None
         own = self._find_continued(forwarded.message.task_id, view.caller)
         if own is None:
+            with_kept_secrets(config, None)
             own = self._own.create(view, forwarded.tenant)
         elif own.key is not None:
-            await self._webhooks.check_room(own.key, config)
+            await self._webhooks.completed(own.key, config)
         own.pending.append(config)
         configuration = structs.replace(forwarded.configuration, push_config=own.config)
         return structs.replace(forwarded, configuration=configuration), own

@@ -10,58 +10,76 @@ for the one that `root` names.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import datetime, timedelta
 
+import msgspec
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from parley import __version__
 from parley.agents.agent import Agent
+from parley.agents.authorization import CALLBACK_PATH
 from parley.agents.delegation.peers import Peers, names_in
 from parley.ai_catalog.model import WELL_KNOWN_PATH
 from parley.client.file_fetcher import FileFetcher
 from parley.client.guard import Guard
+from parley.cluster.hints import Hints
 from parley.engine.clock import random_id
 from parley.engine.engine import Engine
 from parley.engine.limits import Limits
-from parley.engine.ownership.hints import Hints
+from parley.engine.owner_data import OwnerDataOperations
 from parley.engine.webhooks.deliveries import Deliveries
 from parley.engine.webhooks.delivery_limits import DeliveryLimits
 from parley.engine.webhooks.notifications import Notification
+from parley.keys.signing_key import SigningKeys
 from parley.protocol.errors import A2AError, MethodNotFoundError, UnavailableError
 from parley.protocol.versions import Version
 from parley.server import health
 from parley.server.agent_table import AgentTable, check_agent
 from parley.server.app_resources import AppResources
+from parley.server.authorization_callback import AuthorizationCallback
 from parley.server.bindings.body_budget import BodyBudget
 from parley.server.bindings.cursor import CURSOR
 from parley.server.bindings.http import AsgiRequest, reply_error
 from parley.server.bindings.idempotent_send import idempotent_send
 from parley.server.bindings.streams import StreamMonitor
 from parley.server.contracts import (
+    CONSOLE_PATH,
+    CSRF_HEADER,
     CallerAuthenticator,
     ConversationObserver,
     ExtraRoute,
     HostedAgents,
     OperationsEngine,
     RemoteOperations,
+    ServerConsole,
 )
+from parley.server.conversation_observers import joined_observers
 from parley.server.health import Health
 from parley.server.limits import ServerLimits
 from parley.server.pages.cards import Cards, host_of
 from parley.server.pages.catalog import show_catalog
-from parley.server.pages.signer import Signer
 from parley.server.security.credentials import Identity
+from parley.server.security.resource_metadata import (
+    RESOURCE_METADATA_PATH,
+    ResourceMetadata,
+    issuers_of,
+    metadata_url,
+)
 from parley.server.security.throttle import Throttle
 from parley.server.service import Service
 from parley.server.site import Site
 from parley.server.telemetry.metrics import Metrics
 from parley.server.telemetry.telemetry import Telemetry
+from parley.server.webhooks.auth_settings import WebhookAuthSettings
+from parley.server.webhooks.authentication import WebhookAuthenticator
 from parley.server.webhooks.guard import PUBLIC_ONLY, WebhookPolicy, check_webhook
 from parley.server.webhooks.sender import WebhookSender
 from parley.stores.interface import Store
 from parley.stores.urls import open_store, opened
+from parley.wire.rest import MethodNotAllowedError
 
 logger = logging.getLogger(__name__)
 
@@ -74,10 +92,13 @@ class App:
 
     `root` is the id of the agent at the root, beside which the others are at `/agents/{id}`; without it, a single agent
     is there, unless there may be `many`.
-    `public_url` is the URL that cards name; without it, cards name the host of the request. `webhooks` says which
-    webhooks may be called; None turns push notifications off. `file_guard` says from which hosts handlers may read
-    files that messages name by URL, by default from public ones over https. `hints` notifies other apps that share the
-    store. `catalog` is the URL of an AI Catalog: `turn.delegate` finds names there that no agent of the app has.
+    `public_url` is the URL that cards name; without it, cards name the host of the request. `signer` signs them, and
+    tokens for webhooks: a `KeyRing`, `GivenKeys` or `Signer`. `webhooks` says which webhooks may be called; None turns
+    push notifications off. `webhook_auth` is how they are authenticated to, beyond what their configs contain.
+    `file_guard` says from which hosts handlers may read files that messages name by URL, by default from public ones
+    over https. `hints` notifies other apps that share the store. Finished tasks are deleted after `retention`, those of
+    an agent after what `agent_retention` or the agent itself says: the shortest that applies wins. `catalog` is the URL
+    of an AI Catalog: `turn.delegate` finds names there that no agent of the app has.
     """
 
     def __init__(
@@ -90,14 +111,16 @@ class App:
         limits: ServerLimits | None = None,
         engine_limits: Limits | None = None,
         public_url: str | None = None,
-        signer: Signer | None = None,
+        signer: SigningKeys | None = None,
         card_version: Version | None = None,
         cors_origins: Sequence[str] = (),
         telemetry: Telemetry | None = None,
         webhooks: WebhookPolicy | None = PUBLIC_ONLY,
+        webhook_auth: WebhookAuthSettings | None = None,
         file_guard: Guard | None = None,
         delivery_limits: DeliveryLimits | None = None,
         retention: timedelta | None = None,
+        agent_retention: Mapping[str, timedelta] | None = None,
         drain_seconds: float = 10.0,
         hints: Hints | None = None,
         remote: RemoteOperations | None = None,
@@ -113,8 +136,8 @@ class App:
         answers all requests, and says which agent a caller means.
 
         Raises:
-            ValueError: there is no agent, an agent has no handler, two agents have the same id, or none has that of
-                `root`.
+            ValueError: there is no agent, an agent has no handler, two agents have the same id, none has that of
+                `root`, or webhooks shall be signed without a key.
         """
         if not agents and not many and hosted is None:
             raise ValueError("An app needs at least one agent, or many=True to add agents later")
@@ -132,17 +155,26 @@ class App:
         self._public_url = public_url.rstrip("/") if public_url else None
         self._telemetry = telemetry
         self._extra_route = extra_route
+        self.conversation_observers = () if conversation_observer is None else (conversation_observer,)
         self._hosted = hosted
+        self._console: ServerConsole | None = None
+        self._hints = hints
         self._grpc: tuple[str | None, int] | None = None
         self.is_running = False
         self._was_started = False
         self._has_logged_not_started = False
-        self._sender = WebhookSender(webhooks or PUBLIC_ONLY, extra_headers=self._trace_headers)
+        # A proxy signs its cards, but not its calls to webhooks: their keys would be those of another agent's URL.
+        token_signer = signer if remote is None else None
+        authentication = WebhookAuthenticator(webhook_auth, signer=token_signer, issuer_of=self._issuer_of)
+        self._sender = WebhookSender(
+            webhooks or PUBLIC_ONLY, extra_headers=self._trace_headers, authentication=authentication
+        )
         self._deliveries = Deliveries(self.store, self._sender, limits=delivery_limits, observer=telemetry)
         self.local_engine = Engine(
             self.store,
             limits=engine_limits,
             retention=retention,
+            agent_retention=agent_retention,
             drain_seconds=drain_seconds,
             observer=telemetry,
             deliveries=self._deliveries,
@@ -151,6 +183,8 @@ class App:
             new_id=random_id if hosted is None else hosted.new_id,
             find_agent=None if hosted is None else hosted.agent_named,
         )
+        self.local_engine.public_url = self._public_url
+        self._authorizations = AuthorizationCallback(self.local_engine)
         if catalog is not None:
             self.local_engine.shared(Peers).find_remote = names_in(catalog)
         self.health = Health(self.local_engine.store_health)
@@ -159,6 +193,8 @@ class App:
             telemetry.watch_runs(self.engine.runs)
             if remote is None:  # the proxy calls the webhooks of a remote agent itself
                 telemetry.watch_deliveries(self._deliveries)
+        # Behind a proxy without a route for notifications, the agent calls webhooks, and knows its own schemes.
+        declared = authentication if remote is None or extra_route is not None else None
         seconds = self.local_engine.limits.idempotency_seconds
         added = (CURSOR, idempotent_send(seconds)) if seconds else (CURSOR,)
         if hosted is not None:
@@ -174,10 +210,19 @@ class App:
             signer=signer,
             card_version=card_version,
             extensions=added if remote is None else (),  # the card of a remote agent names what that agent has
-            check_webhook=webhooks and (lambda config, path: check_webhook(config, webhooks, path=path)),
+            check_webhook=webhooks
+            and (
+                lambda config, path, version: check_webhook(
+                    config, webhooks, path=path, version=version, authentication=declared
+                )
+            ),
+            webhook_auth=declared,
             grpc_target=self._grpc_target,
             find_extended_card=None if remote is None else remote.get_extended_card,
+            owner_data=OwnerDataOperations(self.local_engine) if remote is None and hosted is None else None,
         )
+        if telemetry is not None and signer is not None:
+            telemetry.watch_keys(signer)
         self.table = AgentTable(root, self._make_site)
         if telemetry is not None:
             telemetry.watch_agents(self.table)
@@ -200,12 +245,21 @@ class App:
                 ],
             )
 
+    def install_console(self, console: ServerConsole) -> None:
+        """Serve a console below `/console`, and accept its sessions. The app is not running yet."""
+        self._console = console
+
     def _make_site(self, agent: Agent, since: datetime, grpc_tenant: str | None) -> Site:
         cards = Cards(agent, self.shared, since=since, grpc_tenant=grpc_tenant)
         return Site(Service(agent, self.engine.agent(agent.id), cards, self.shared))
 
     def _trace_headers(self, notification: Notification) -> dict[str, str]:
         return {} if self._telemetry is None else self._telemetry.webhook_headers(notification.key)
+
+    def _issuer_of(self, agent_id: str) -> str | None:
+        """The URL of an agent as tokens name it; None if the app knows neither its public URL nor its port."""
+        own_url = self._public_url or self.local_engine.replica.get("url")
+        return self.url_of(agent_id, own_url) if isinstance(own_url, str) else None
 
     # --- agents -------------------------------------------------------------------------------------------------------
 
@@ -271,6 +325,8 @@ class App:
                 stack.push_async_callback(self._telemetry.close)
             await stack.enter_async_context(opened(self.store))
             stack.callback(self.health.store.close)
+            if self._hints is not None:
+                await stack.enter_async_context(self._hints)
             if self._hosted is not None:
                 await stack.enter_async_context(self._hosted)
             await stack.enter_async_context(self._sender)
@@ -282,6 +338,8 @@ class App:
                 await self._hosted.started()
             self.monitor.start()
             stack.callback(self.monitor.stop)
+            if self._console is not None:
+                await stack.enter_async_context(self._console)
             self.is_running = True
             try:
                 yield self
@@ -292,6 +350,8 @@ class App:
     async def drain(self) -> None:
         """Accept no more work, give runs time to finish, and end streams with an error that tells readers to retry."""
         self.health.is_draining = True
+        if self._console is not None:
+            self._console.drain()
         if self._hosted is not None:
             self._hosted.drain()
         await self.engine.drain()
@@ -306,6 +366,12 @@ class App:
     def metrics(self) -> Metrics | None:
         """The metrics of its agents and calls, if they are counted."""
         return None if self._telemetry is None else self._telemetry.metrics
+
+    def describe_replica(self, name: str, url: str) -> None:
+        """Say what operators are shown of this app among those that share its store."""
+        started_at = self.local_engine.clock.now().isoformat()
+        self.local_engine.public_url = self.local_engine.public_url or url
+        self.local_engine.replica.update(name=name, url=url, version=__version__, started_at=started_at)
 
     def announce_grpc(self, port: int, public_url: str | None = None) -> None:
         """Add a gRPC server on this port to the cards. Its host is that of the HTTP URL in the card.
@@ -329,6 +395,19 @@ class App:
         public_url, port = self._grpc
         return public_url or f"{host_of(base_url)}:{port}"
 
+    @contextmanager
+    def observing(self, observer: ConversationObserver) -> Generator[None]:
+        """Report every request and reply to one more observer until the block ends."""
+        self._observe((*self.conversation_observers, observer))
+        try:
+            yield
+        finally:
+            self._observe(tuple(one for one in self.conversation_observers if one is not observer))
+
+    def _observe(self, observers: tuple[ConversationObserver, ...]) -> None:
+        self.conversation_observers = observers
+        self.shared.conversation_observer = joined_observers(observers)
+
     # --- requests -----------------------------------------------------------------------------------------------------
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -345,16 +424,28 @@ class App:
         request = AsgiRequest(scope, receive, send)
         path = request.path
         request.base_url = self._public_url or request.origin
+        if self._security is not None:
+            request.find_resource_metadata = self._find_resource_metadata
         if not self.is_running:
             await self._reply_not_running(request)
         elif path in health.PATHS:
             await self.health.answer(request, path)
+        elif (
+            self._console is not None
+            and (CSRF_HEADER in request.headers or path.startswith(CONSOLE_PATH))
+            and await self._console.answer(request)
+        ):
+            return
+        elif path == CALLBACK_PATH and self.engine is self.local_engine:
+            await self._authorizations.receive(request)
         elif self._hosted is not None:  # also the metrics: tenants must not see those of others
             await self._hosted.receive(request)
         elif path == "/metrics" and (metrics := self.metrics) is not None:
             await self._show_metrics(request, metrics)
         elif self._extra_route is not None and path.startswith(self._extra_route.path):
             await self._extra_route.receive(request)
+        elif path.startswith(RESOURCE_METADATA_PATH) and issuers_of(self._security):
+            await self._show_resource_metadata(request, path.removeprefix(RESOURCE_METADATA_PATH))
         elif path == WELL_KNOWN_PATH:
             await show_catalog(self.table, request, cache=self.shared.pages)
         elif (found := self.table.find(path)) is not None:
@@ -384,6 +475,30 @@ class App:
         else:
             content_type, text = metrics.render(request.headers.get("accept", ""))
             await request.reply(200, text, content_type.encode())
+
+    def resource_metadata_of(self, url: str) -> str | None:
+        """The URL of the protected resource metadata of the whole app, for callers who reach it at a URL."""
+        app_url = self._public_url or url
+        return metadata_url(app_url, app_url) if issuers_of(self._security) else None
+
+    def _find_resource_metadata(self, request: AsgiRequest) -> str | None:
+        app_url = self._public_url or request.origin
+        resource = app_url if self._hosted is not None else request.base_url  # all of a host is one resource
+        return metadata_url(app_url, resource) if issuers_of(self._security) else None
+
+    async def _show_resource_metadata(self, request: AsgiRequest, path: str) -> None:
+        """Reply with the protected resource metadata of the app, or of the agent at a path of it."""
+        found = self.table.find(path) if path not in ("", "/") else None
+        assert self._security is not None, "It has issuers"
+        if request.verb not in ("GET", "HEAD"):
+            await reply_error(request, Version.V1_0, MethodNotAllowedError(["GET", "HEAD"]))
+        elif path in ("", "/") or (found is not None and found[1] in ("", "/")):
+            scopes = sorted({scope for one in self._security.requirements for of in one.values() for scope in of})
+            resource = request.base_url.rstrip("/") + path.rstrip("/")
+            metadata = ResourceMetadata(resource, issuers_of(self._security), scopes_supported=scopes)
+            await request.reply(200, msgspec.json.encode(metadata))
+        else:
+            await reply_error(request, Version.V1_0, MethodNotFoundError("No agent at this URL; see /agents"))
 
     async def _answer_without_agent(self, request: AsgiRequest, path: str) -> None:
         try:

@@ -6,9 +6,11 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Hashable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TypeAlias, TypeVar, cast
 
 from parley.engine.caller import Caller
+from parley.keys.signing_key import SigningKeys
 from parley.protocol.cards import AgentCard, AgentExtension, Binding
 from parley.protocol.errors import A2AError, UnauthenticatedError
 from parley.protocol.push import PushConfig
@@ -17,15 +19,16 @@ from parley.server.bindings.body_budget import BodyBudget
 from parley.server.bindings.streams import StreamMonitor
 from parley.server.contracts import CallerAuthenticator, ConversationObserver
 from parley.server.limits import ServerLimits
-from parley.server.pages.signer import Signer
+from parley.server.pages.owner_data import DataOperations
 from parley.server.security.authentication import was_refused
 from parley.server.security.credentials import ANONYMOUS, Identity, PresentedCredentials
 from parley.server.security.throttle import Throttle
 from parley.server.telemetry.telemetry import Telemetry
+from parley.server.webhooks.authentication import WebhookAuthenticator
 
 V = TypeVar("V")
 
-CheckWebhook: TypeAlias = Callable[[PushConfig, str], None]
+CheckWebhook: TypeAlias = Callable[[PushConfig, str, Version], None]
 """Raises InvalidParamsError for a webhook that may not be called; the string is the JSON path to it."""
 
 FindExtendedCard: TypeAlias = Callable[[Caller], Awaitable[AgentCard]]
@@ -55,9 +58,12 @@ class Cache:
         return cast(V, value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class AppResources:
-    """One for each app. `find_extended_card` is for a remote agent."""
+    """One for each app. `find_extended_card` is for a remote agent.
+
+    Only the observer of conversations and the time of the last change of security are ever set again.
+    """
 
     limits: ServerLimits
     security: CallerAuthenticator | None
@@ -66,17 +72,38 @@ class AppResources:
     bodies: BodyBudget
     observer: Telemetry | None
     conversation_observer: ConversationObserver | None
-    signer: Signer | None
+    """Changed by `App.observing` alone; None while nothing observes, which then costs nothing."""
+    signer: SigningKeys | None
     card_version: Version | None
     extensions: tuple[AgentExtension, ...]
     """The extensions of the server, which it adds to those of every agent."""
     check_webhook: CheckWebhook | None
     """None turns push notifications off."""
+    webhook_auth: WebhookAuthenticator | None
+    """How this server authenticates to webhooks; None if it is not this server that calls them."""
     grpc_target: Callable[[str], str | None]
     """The `host:port` of the gRPC server for callers who reach the app at a URL, if there is such a server."""
     find_extended_card: FindExtendedCard | None = None
+    owner_data: DataOperations | None = None
+    """Export and deletion of a caller's data; a proxy has none, and a host has routes of its own."""
     cards: Cache = field(default_factory=lambda: Cache(CACHED_CARDS))
     pages: Cache = field(default_factory=lambda: Cache(CACHED_PAGES))
+    security_changed_at: datetime | None = None
+
+    @property
+    def card_revision(self) -> Hashable:
+        """What else is in a card and can change while the app runs: the key that signs it, and who may call."""
+        return (None if self.signer is None else self.signer.current.key_id, self.security_changed_at)
+
+    @property
+    def cards_changed_at(self) -> datetime | None:
+        """When that changed last, if it has changed."""
+        times = (None if self.signer is None else self.signer.current_since, self.security_changed_at)
+        return max((time for time in times if time is not None), default=None)
+
+    def security_was_replaced(self) -> None:
+        """Make cards and pages again: they show how callers authenticate."""
+        self.security_changed_at = datetime.now(UTC)
 
     async def authenticate(self, credentials: Callable[[], PresentedCredentials], address: str) -> Identity:
         """Identify the caller.

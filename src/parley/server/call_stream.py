@@ -10,16 +10,18 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from parley.engine.reading.following import Batch
 from parley.protocol.events import StatusUpdate, StreamEvent
 from parley.protocol.lifecycle import ends_stream
 from parley.protocol.tasks import Task
 from parley.server.bindings.cursor import CURSOR, add_cursors
-from parley.server.contracts import ConversationObserver, EventStream
+from parley.server.contracts import EventStream
 from parley.server.telemetry.call import Call
-from parley.server.telemetry.telemetry import Telemetry
+
+if TYPE_CHECKING:
+    from parley.server.app_resources import AppResources
 
 FlaggedEvents: TypeAlias = deque[tuple[int, StreamEvent, bool]]
 """Events with their numbers and whether the stream ends with the event. The consumer pops them one by one."""
@@ -30,19 +32,12 @@ Start: TypeAlias = Callable[[ExitStack], EventStream]
 class CallStream:
     """One stream. Batches of the engine are emptied as they are consumed."""
 
-    __slots__ = ("_ahead", "_call", "_contexts", "_conversation_observer", "_events", "_observer", "_start")
+    __slots__ = ("_ahead", "_call", "_contexts", "_events", "_shared", "_start")
 
-    def __init__(
-        self,
-        call: Call,
-        start: Start,
-        observer: Telemetry | None,
-        conversation_observer: ConversationObserver | None,
-    ) -> None:
+    def __init__(self, call: Call, start: Start, shared: AppResources) -> None:
         self._call = call
         self._start: Start | None = start
-        self._observer = observer
-        self._conversation_observer = conversation_observer
+        self._shared = shared
         self._contexts = ExitStack()
         self._events: EventStream | None = None
         self._ahead: Batch | None = None
@@ -92,11 +87,11 @@ class CallStream:
         if batch is not None:
             if is_first:
                 record_task_ids(self._call, batch[0][1])
-                if self._observer is not None:
-                    self._contexts.enter_context(self._observer.stream(self._call))
-            if self._conversation_observer is not None:
+                if self._shared.observer is not None:
+                    self._contexts.enter_context(self._shared.observer.stream(self._call))
+            if (observer := self._shared.conversation_observer) is not None:  # it may have begun to observe just now
                 for _, event in batch:
-                    self._conversation_observer.streamed(self._call, event)
+                    observer.streamed(self._call, event)
             if CURSOR.uri in self._call.extensions:
                 add_cursors(batch)
         return batch

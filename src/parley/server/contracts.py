@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from parley.engine.caller import Caller
 from parley.engine.reading.following import Batch
+from parley.engine.webhooks.delivery_operations import DeliveriesPage
 from parley.protocol import requests as r
 from parley.protocol.cards import AgentCard, AgentExtension, Binding, SecurityRequirement, SecurityScheme
 from parley.protocol.errors import A2AError, UnauthenticatedError
 from parley.protocol.events import StreamEvent
 from parley.protocol.messages import Message
 from parley.protocol.push import PushConfig
+from parley.protocol.push_deliveries import DeliveryStatus
 from parley.protocol.requests import Request, Result
 from parley.protocol.tasks import Task
 from parley.protocol.versions import Version
@@ -24,6 +26,7 @@ from parley.server.bindings.http import AsgiRequest
 from parley.server.security.credentials import Identity, PresentedCredentials
 from parley.server.telemetry.call import Call
 from parley.server.telemetry.metrics import RunCounters
+from parley.stores.interface import Webhook
 
 if TYPE_CHECKING:
     from parley.server.site import Site
@@ -61,8 +64,41 @@ class WebhookOperations(Protocol):
         ...
 
 
+class WebhookDeliveries(Protocol):
+    """The operations on the deliveries to webhooks. All raise A2AError."""
+
+    async def list(
+        self,
+        caller: Caller,
+        *,
+        task_id: str | None,
+        status: DeliveryStatus | None,
+        after: tuple[str, str] | None,
+        limit: int,
+    ) -> DeliveriesPage:
+        """The webhooks of a task, or those that fail."""
+        ...
+
+    async def get(self, task_id: str, config_id: str, caller: Caller) -> Webhook:
+        """Read one webhook with its deliveries."""
+        ...
+
+    async def redeliver(self, task_id: str, config_id: str, caller: Caller, *, after: int | None) -> Webhook:
+        """Send events again."""
+        ...
+
+    async def resume(self, task_id: str, config_id: str, caller: Caller) -> Webhook:
+        """Call a paused webhook now."""
+        ...
+
+
 class Operations(WebhookOperations, Protocol):
     """The operations of A2A on one agent's tasks, for an authenticated caller. All raise A2AError."""
+
+    @property
+    def deliveries(self) -> WebhookDeliveries | None:
+        """The operations on the deliveries to webhooks; None if another server delivers."""
+        ...
 
     async def send_message(self, request: r.SendMessageRequest, caller: Caller) -> Task | Message:
         """Process a message and return its result."""
@@ -191,6 +227,39 @@ class HostedAgents(Protocol):
 
     async def __aexit__(self, *error: object) -> None:
         """Stop what runs beside the engine."""
+        ...
+
+
+CONSOLE_PATH = "/console"
+"""What begins so is answered by the console, if the server has one."""
+
+CONSOLE_COOKIE = "parley-console"
+"""What the name of the cookie of a session contains."""
+
+CSRF_HEADER = "x-parley-csrf"
+"""A request with this header is one of a console's session."""
+
+
+class ServerConsole(Protocol):
+    """The console of a server: a page for people, and the sessions of its browsers."""
+
+    async def answer(self, request: AsgiRequest) -> bool:
+        """Answer a request below `CONSOLE_PATH`, or put the credentials of its session into any other one.
+
+        Returns whether the request was answered: also one whose session cannot be used.
+        """
+        ...
+
+    def drain(self) -> None:
+        """End the streams of all pages, and tell them to come back."""
+        ...
+
+    async def __aenter__(self) -> object:
+        """Start. The store is open and the engine runs."""
+        ...
+
+    async def __aexit__(self, *error: object) -> None:
+        """Stop."""
         ...
 
 

@@ -1,9 +1,10 @@
 """Health checks for load balancers and operators.
 
 `/livez` succeeds if the event loop runs; a process that does not answer should be restarted. `/readyz` says whether the
-server can take requests now, and if not, why; a restart would not help. `/healthz` is another name for it. The reasons
-are public: they contain no file names and no callers. A blocked event loop cannot answer at all;
-`parley.engine.runs.watchdog` logs it.
+server can take requests now, and if not, why; a restart would not help. `/healthz` is another name for it. A server
+that drains has a status of its own: it still answers, and no new requests should be sent to it. The reasons are public:
+they contain no file names and no callers. A blocked event loop cannot answer at all; `parley.engine.runs.watchdog` logs
+it.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class Health:
     def __init__(self, store: StoreHealth) -> None:
         self.store = store
         self.is_draining = False
+        """Whether the server shuts down; it may still accept requests for a while."""
 
     async def reasons(self) -> list[Reason]:
         """Why the server is not ready; empty if it is."""
@@ -51,7 +53,8 @@ class Health:
             await reply_error(request, Version.V1_0, MethodNotAllowedError(["GET", "HEAD"]))
             return
         reasons = [] if path == "/livez" else await self.reasons()
-        body = {"status": "not ready", "reasons": reasons} if reasons else {"status": "ok"}
+        status = "ok" if not reasons else "draining" if self.is_draining else "not ready"
+        body = {"status": status, "reasons": reasons} if reasons else {"status": status}
         await request.reply(
             503 if reasons else 200, msgspec.json.encode(body), headers=[(b"cache-control", b"no-store")]
         )

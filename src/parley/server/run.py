@@ -1,10 +1,11 @@
 """Runs an app on HTTP and gRPC ports, from start to graceful shutdown.
 
 The order matters. Ports are bound first, so that an error is known before the store is opened; then the app starts,
-then connections are accepted. SIGTERM and SIGINT stop it in reverse order: accept nothing more, drain the app (runs
-finish or are left for the next process; streams end with an error that tells readers to subscribe again), and close. A
-second signal kills the process at once. That loses nothing: everything a caller has seen is stored. SIGHUP reloads
-certificates, but stops a server whose terminal was closed.
+then connections are accepted. SIGTERM, SIGINT and a request to drain in the store stop it in reverse order: say that it
+is not ready, and after a delay for load balancers accept nothing more, drain the app (runs finish or are left for
+another process; streams end with an error that tells readers to subscribe again), and close. A second signal kills the
+process at once. That loses nothing: everything a caller has seen is stored. SIGHUP reloads certificates, but stops a
+server whose terminal was closed.
 """
 
 from __future__ import annotations
@@ -70,6 +71,8 @@ class Serving:
     host: str = "127.0.0.1"
     port: int = 8080
     """0 picks a free port."""
+    or_free_port: bool = False
+    """Pick a free port if `port` cannot be used."""
     grpc_port: int | None = None
     """None turns gRPC off, and does not import it."""
     public_grpc: str | None = None
@@ -85,6 +88,10 @@ class Serving:
     On loopback, only loopback names and these are accepted; elsewhere every name is, unless this setting names some.
     """
     access_log: bool = False
+    drain_delay: float = 0.0
+    """Seconds between not being ready and accepting nothing more, in which load balancers find it out."""
+    listening: tuple[int, ...] = ()
+    """The descriptors of sockets that listen already, which several processes share; then gRPC shares its port, too."""
     limits: ListenerLimits = field(default_factory=ListenerLimits)
 
 
@@ -104,15 +111,19 @@ async def serve(
     *,
     on_start: Callable[[], Awaitable[None]] | None = None,
     on_ready: Callable[[Bound], None] | None = None,
+    on_drain_asked: Callable[[], None] | None = None,
     on_drain: Callable[[int], None] | None = None,
     on_hangup: Callable[[], None] | None = None,
     log_fields: Mapping[str, object] | None = None,
+    replica: str = "",
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Serve until SIGTERM, SIGINT or `stop`, then drain.
+    """Serve until SIGTERM, SIGINT, `stop` or a request in the store, then drain.
 
     `on_start` is awaited when the app has started and before it can be called; what it raises, `serve` raises.
-    `on_ready` gets the URLs when it can be called. `on_drain` gets the number of active runs.
+    `on_ready` gets the URLs when it can be called. `on_drain_asked` is called if a request in the store ends the
+    server. `on_drain` gets the number of active runs. `replica` is the name of the server among those that share its
+    store.
 
     With `log_fields`, the log line about the start has these fields, `url` and `grpc`, for programs to read.
 
@@ -128,9 +139,9 @@ async def serve(
     if app.is_unauthenticated and not serving.allow_anonymous:
         refuse_network(serving.host)
     context = serving.tls.context() if serving.tls else None
-    sockets = bind(serving.host, serving.port)
+    sockets = _inherited(serving.listening) or _bind(serving)
     try:
-        if serving.grpc_port:  # gRPC itself only logs why a port cannot be used
+        if serving.grpc_port and not serving.listening:  # gRPC itself only logs why a port cannot be used
             _close(bind(serving.host, serving.grpc_port))
         listener = Listener(
             _guarded(app, serving),
@@ -139,11 +150,12 @@ async def serve(
             trusted_proxies=serving.trusted_proxies,
             access_log=serving.access_log,
         )
+        bound = Bound(_url(serving, sockets[0].getsockname()[1]), None)
+        app.describe_replica(replica, _own_url(serving, sockets[0].getsockname()[1]))
         with _signals(stop, _hangup(serving.tls, context, on_hangup)):
             async with app.running():
                 if on_start is not None:
                     await on_start()
-                bound = Bound(_url(serving, sockets[0].getsockname()[1]), None)
                 grpc_server = None
                 if serving.grpc_port is not None:
                     grpc_server, bound = await _start_grpc(app, serving, bound, serving.grpc_port)
@@ -154,7 +166,9 @@ async def serve(
                     logger.info("Serving at %s", bound.url, extra=fields)
                     if on_ready is not None:
                         on_ready(bound)
-                    await stop.wait()
+                    if await _until_stopped(app, stop) and on_drain_asked is not None:
+                        on_drain_asked()
+                    await _announce_drain(app, serving, listener, grpc_server)
                     if on_drain is not None:
                         on_drain(active_runs(app))
                 finally:
@@ -181,6 +195,31 @@ def active_runs(app: App) -> int:
     return sum(working + waiting for working, waiting in app.engine.runs.by_agent().values())
 
 
+async def _until_stopped(app: App, stop: asyncio.Event) -> bool:
+    """Wait until the server is to end; whether a request in the store asked for it."""
+    waiting = [asyncio.create_task(event.wait()) for event in (stop, app.local_engine.drain_asked)]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in waiting:
+            task.cancel()
+    if stop.is_set():
+        return False
+    logger.info("Another process has asked this server to drain")
+    return True
+
+
+async def _announce_drain(app: App, serving: Serving, listener: Listener, grpc_server: GrpcServer | None) -> None:
+    """Let health checks say that the server drains, and serve on for the time that load balancers need to notice."""
+    app.health.is_draining = True
+    listener.end_kept_alive()
+    if grpc_server is not None:
+        await grpc_server.refresh_health()
+    if serving.drain_delay:
+        logger.info("Draining in %g seconds: requests are still accepted", serving.drain_delay)
+        await asyncio.sleep(serving.drain_delay)
+
+
 async def _drain(app: App, listener: Listener, grpc_server: GrpcServer | None) -> None:
     listener.stop_accepting()
     await asyncio.sleep(0)  # the event loop closes the listening sockets in its next iteration
@@ -200,7 +239,7 @@ async def _start_grpc(app: App, serving: Serving, bound: Bound, port: int) -> tu
     # gRPC is optional, and importing it takes longer than everything else together.
     from parley.server.bindings.grpc import GrpcServer
 
-    server = GrpcServer(app, http_url=bound.url)
+    server = GrpcServer(app, http_url=bound.url, shares_port=bool(serving.listening))
     credentials = serving.tls.grpc_credentials() if serving.tls else None
     try:
         port = await server.start(serving.host, port, credentials)
@@ -281,6 +320,22 @@ def bind(host: str, port: int) -> list[socket.socket]:
     raise PortError(port, _why_not(host, port, problem)) from problem
 
 
+def _bind(serving: Serving) -> list[socket.socket]:
+    try:
+        return bind(serving.host, serving.port)
+    except PortError:
+        if not serving.or_free_port:
+            raise
+    return bind(serving.host, 0)
+
+
+def _inherited(descriptors: Iterable[int]) -> list[socket.socket]:
+    sockets = [socket.socket(fileno=descriptor) for descriptor in descriptors]
+    for each in sockets:
+        each.setblocking(False)
+    return sockets
+
+
 def _host_error(host: str) -> HostError:
     return HostError(f"Invalid host: {host} is not an address of this machine. Use 127.0.0.1, or 0.0.0.0 for all.")
 
@@ -333,6 +388,12 @@ def _is_loopback(host: str) -> bool:
 
 def _url(serving: Serving, port: int) -> str:
     return f"{'https' if serving.tls else 'http'}://{_reachable(serving.host)}:{port}"
+
+
+def _own_url(serving: Serving, port: int) -> str:
+    """The URL for operators of several machines."""
+    host = socket.gethostname() if serving.host in ("", "0.0.0.0", "::") else _reachable(serving.host)
+    return f"{'https' if serving.tls else 'http'}://{host}:{port}"
 
 
 def _reachable(host: str) -> str:

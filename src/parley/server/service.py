@@ -13,9 +13,12 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from functools import partial
 from typing import Any
 
+from msgspec import structs
+
 from parley.agents.agent import Agent
 from parley.engine.caller import Caller
 from parley.protocol import operations as ops
+from parley.protocol.authorization import without_credential
 from parley.protocol.cards import AgentCard, Binding
 from parley.protocol.errors import (
     A2AError,
@@ -25,6 +28,7 @@ from parley.protocol.errors import (
     PushNotificationNotSupportedError,
     UnsupportedOperationError,
 )
+from parley.protocol.extensions import AUTHORIZATION_REQUEST
 from parley.protocol.negotiation import activate_extensions, read_extensions
 from parley.protocol.operations import Needs, Operation
 from parley.protocol.push import PushConfig
@@ -33,10 +37,11 @@ from parley.protocol.versions import Version
 from parley.server.app_resources import AppResources
 from parley.server.bindings.failures import Header
 from parley.server.call_stream import CallStream, record_task_ids
-from parley.server.contracts import ConversationObserver, EventStream, Operations
+from parley.server.contracts import ConversationObserver, EventStream, Operations, WebhookDeliveries
 from parley.server.pages.cards import Cards
 from parley.server.security.credentials import Identity
 from parley.server.telemetry.call import Call
+from parley.wire.idempotency_key import HEADER, read_idempotency_key
 from parley.wire.rest import RESERVED_TENANTS
 
 EXTENSION_HEADERS: Mapping[Version, str] = {
@@ -92,7 +97,20 @@ class Service:
 
     async def created_in(self, task_id: str, identity: Identity) -> Version | None:
         """The dialect in which a task was created, if the caller has such a task in its own tenant."""
-        return await self._operations.created_in(task_id, _caller(identity, Version.V0_3, None))
+        return await self._operations.created_in(task_id, caller_of(identity, Version.V0_3, None))
+
+    @property
+    def deliveries(self) -> WebhookDeliveries | None:
+        """The operations on the deliveries to webhooks; None if another server delivers."""
+        return self._operations.deliveries
+
+    def caller_of(self, identity: Identity, tenant: str | None) -> Caller:
+        """The caller of an operation beside A2A, in the tenant of its credentials or else the one that it names.
+
+        Raises:
+            PermissionDeniedError, InvalidParamsError: the caller may not act for this tenant, or none has this name.
+        """
+        return caller_of(identity, Version.V1_0, tenant)
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
@@ -104,6 +122,7 @@ class Service:
         """
         with self._observed(call, request), self.shared.throttle.admit(call.identity.name, call.address):
             caller = self._admit(call, request)
+            request = _with_idempotency_key(request, call)
             if call.operation is ops.GET_EXTENDED_CARD:
                 result = await self._extended_card(call, caller)
             else:
@@ -121,13 +140,14 @@ class Service:
     def follow(self, call: Call, request: Request) -> CallStream:
         """Run a streaming operation: a stream of its events, after the call's cursor if it has one."""
         start = partial(self._start_stream, call, request)
-        return CallStream(call, start, self.shared.observer, self.shared.conversation_observer)
+        return CallStream(call, start, self.shared)
 
     def _start_stream(self, call: Call, request: Any, contexts: ExitStack) -> EventStream:
         contexts.enter_context(self._observed(call, request))
         contexts.enter_context(self.shared.throttle.admit_stream(call.identity.name, call.address))
         with self.shared.throttle.admit(call.identity.name, call.address):
             caller = self._admit(call, request)
+            request = _with_idempotency_key(request, call)
         begin = self._operations.subscribe_to_task
         if call.operation is ops.SEND_STREAMING_MESSAGE:
             begin = self._operations.send_streaming_message
@@ -166,11 +186,12 @@ class Service:
         self._check_lengths(request, call.version)
         call.task_id = getattr(request, "task_id", None)
         if isinstance(request, SendMessageRequest):
-            self._check_push_config(request.configuration.push_config, WEBHOOK_IN_SEND[call.version])
+            self._check_push_config(request.configuration.push_config, WEBHOOK_IN_SEND[call.version], call.version)
             call.task_id, call.context_id = request.message.task_id, request.message.context_id
         elif isinstance(request, CreatePushConfigRequest):
-            self._check_push_config(request.config, "$" if call.version is Version.V1_0 else "$.pushNotificationConfig")
-        call.caller = caller = _caller(call.identity, call.version, request.tenant)
+            path = "$" if call.version is Version.V1_0 else "$.pushNotificationConfig"
+            self._check_push_config(request.config, path, call.version)
+        call.caller = caller = caller_of(call.identity, call.version, request.tenant)
         return caller
 
     def _check_lengths(self, request: Any, version: Version) -> None:
@@ -221,12 +242,26 @@ class Service:
             case _:
                 pass
 
-    def _check_push_config(self, config: PushConfig | None, path: str) -> None:
+    def _check_push_config(self, config: PushConfig | None, path: str, version: Version) -> None:
         if config is None:
             return
         if self.shared.check_webhook is None or not self.cards.has_push:
             raise PushNotificationNotSupportedError
-        self.shared.check_webhook(config, path)
+        self.shared.check_webhook(config, path, version)
+
+
+def _shown(request: Request) -> Request:
+    """The request as observers see it: without a credential for a task."""
+    if not isinstance(request, SendMessageRequest) or AUTHORIZATION_REQUEST not in request.message.metadata:
+        return request
+    return structs.replace(request, message=without_credential(request.message))
+
+
+def _with_idempotency_key(request: Request, call: Call) -> Request:
+    """A send with the key that came in its header. Raises InvalidParamsError if the key is too long or odd."""
+    if HEADER not in call.headers or not isinstance(request, SendMessageRequest):
+        return request
+    return structs.replace(request, idempotency_key=read_idempotency_key(call.headers[HEADER]))
 
 
 _NO_OBSERVER = nullcontext()  # shared: it has no state
@@ -234,7 +269,7 @@ _NO_OBSERVER = nullcontext()  # shared: it has no state
 
 @contextmanager
 def _conversation_observed(observer: ConversationObserver, call: Call, request: Request) -> Generator[None]:
-    observer.requested(call, request)
+    observer.requested(call, _shown(request))
     try:
         yield
     except Exception as error:
@@ -242,7 +277,7 @@ def _conversation_observed(observer: ConversationObserver, call: Call, request: 
         raise
 
 
-def _caller(identity: Identity, version: Version, tenant: str | None) -> Caller:
+def caller_of(identity: Identity, version: Version, tenant: str | None) -> Caller:
     """The caller, in the tenant of its credentials or else the tenant that the request names."""
     if identity.tenant is not None:
         if tenant and tenant != identity.tenant:

@@ -1,6 +1,7 @@
 """Everything below one agent's URL: its bindings, its cards, and the pages for people.
 
-Paths are looked up in this order: JSON-RPC at the URL itself, the pages in the table, and then the REST routes.
+Paths are looked up in this order: JSON-RPC at the URL itself, the pages in the table, the deliveries to webhooks, and
+then the REST routes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from email.utils import format_datetime
 from urllib.parse import quote
 
 from parley.dialects.registry import DIALECTS
+from parley.keys.signing_key import SigningKeys
 from parley.protocol.cards import AgentCard, Binding
 from parley.protocol.errors import ExtendedCardNotConfiguredError, MethodNotFoundError
 from parley.protocol.negotiation import read_version
@@ -19,10 +21,20 @@ from parley.protocol.versions import Version
 from parley.server.bindings.failures import Header, as_wire_error
 from parley.server.bindings.http import JSON, AsgiRequest, reply_error
 from parley.server.bindings.jsonrpc import JsonRpcEndpoint
+from parley.server.bindings.push_deliveries import PushDeliveriesEndpoint
 from parley.server.bindings.rest import NO_STORE, RestEndpoint
 from parley.server.pages import docs_page, openapi
 from parley.server.pages.cards import PUBLIC_SECONDS, CardDocument, host_of
-from parley.server.pages.signer import KEYS_PATH
+from parley.server.pages.owner_data import (
+    DATA_PATH,
+    VERBS,
+    read_flag,
+    read_selection,
+    read_text,
+    reply_deleted,
+    reply_export,
+)
+from parley.server.pages.signer import KEYS_PATH, KEYS_SECONDS
 from parley.server.service import Service
 from parley.wire.rest import MethodNotAllowedError
 
@@ -34,20 +46,25 @@ Page = Callable[["Site", AsgiRequest], Awaitable[None]]
 class Site:
     """One agent's URL space."""
 
-    __slots__ = ("_jsonrpc", "_rest", "service")
+    __slots__ = ("_deliveries", "_jsonrpc", "_rest", "service")
 
     def __init__(self, service: Service) -> None:
         self.service = service
         self._jsonrpc = JsonRpcEndpoint(service)
         self._rest = RestEndpoint(service)
+        self._deliveries = PushDeliveriesEndpoint(service)
 
     def __call__(self, request: AsgiRequest, path: str) -> Awaitable[None]:
         """Answer a request; `path` is relative to the agent's URL, which is the request's `base_url`."""
         if path in ("", "/"):
             return (self._jsonrpc if request.verb == "POST" else self._root)(request)
         page = PAGES.get(path)
+        if path == DATA_PATH and self.service.shared.owner_data is not None:
+            if request.verb not in VERBS:
+                return reply_error(request, Version.V1_0, MethodNotAllowedError(VERBS))
+            return self._show(Site.answer_owner_data, request)
         if page is None:
-            return self._rest(request, path)
+            return (self._deliveries if self._deliveries.has(path) else self._rest)(request, path)
         if request.verb not in ("GET", "HEAD"):
             return reply_error(request, Version.V1_0, MethodNotAllowedError(["GET", "HEAD"]))
         return self._show(page, request)
@@ -84,11 +101,22 @@ class Site:
         await request.reply(200, DIALECTS[version].encode_card(card), JSON, [NO_STORE])
 
     async def show_keys(self, request: AsgiRequest) -> None:
-        """The key that verifies the card's signature."""
-        if self.service.shared.signer is None:
-            raise MethodNotFoundError("The card is not signed")
-        headers = [(b"cache-control", b"public, max-age=%d" % PUBLIC_SECONDS)]
-        await request.reply(200, self.service.shared.signer.public_keys(), JSON, headers)
+        """The keys that verify the card's signatures."""
+        await reply_keys(request, self.service.shared.signer)
+
+    async def answer_owner_data(self, request: AsgiRequest) -> None:
+        """Export or delete the caller's data with this agent."""
+        service, operations = self.service, self.service.shared.owner_data
+        assert operations is not None, "Only an app with an engine has this page"
+        identity = await service.shared.authenticate(request.credentials, request.address)
+        with service.shared.throttle.admit(identity.name, request.address):
+            caller = service.caller_of(identity, read_text(request.query, "tenant"))
+            selection = read_selection(request.query, service.agent_id)
+            if request.verb == "GET":
+                await reply_export(request, operations.export(caller, selection))
+            else:
+                cancels = read_flag(request.query, "cancel")
+                await reply_deleted(request, await operations.delete(caller, selection, cancels=cancels))
 
     # --- pages for people ---------------------------------------------------------------------------------------------
 
@@ -115,7 +143,7 @@ class Site:
     def _cached_pages(self) -> tuple[bytes, bytes]:
         """The OpenAPI document and the documentation page. They take milliseconds to build, so all hosts share them."""
         shared = self.service.shared
-        key = (self.service, shared.grpc_target(PLACEHOLDER_URL))
+        key = (self.service, shared.grpc_target(PLACEHOLDER_URL), shared.card_revision)
         return shared.pages.get(key, lambda: _made_pages(self.service.cards.card(PLACEHOLDER_URL)))
 
 
@@ -132,6 +160,14 @@ async def reply_card(request: AsgiRequest, document: CardDocument, *, cache: byt
         await request.send_chunk(b"", is_last=True)
     else:
         await request.reply(200, document.body, JSON, headers)
+
+
+async def reply_keys(request: AsgiRequest, signer: SigningKeys | None) -> None:
+    """Reply with the public keys of a server. Raises MethodNotFoundError if it has none."""
+    if signer is None:
+        raise MethodNotFoundError("The card is not signed")
+    headers = [(b"cache-control", b"public, max-age=%d" % KEYS_SECONDS)]
+    await request.reply(200, signer.published(), JSON, headers)
 
 
 def _made_pages(card: AgentCard) -> tuple[bytes, bytes]:

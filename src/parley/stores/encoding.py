@@ -17,7 +17,7 @@ from parley.protocol.jsonvalue import JsonObject, JsonValue
 from parley.protocol.messages import Message
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import Artifact, Task
-from parley.stores.interface import InboxItem, StoreError
+from parley.stores.interface import DeadLetter, DeliveryFailure, InboxItem, StoreError
 
 T = TypeVar("T")
 
@@ -29,13 +29,23 @@ decode_task = msgspec.json.Decoder(Task).decode
 decode_artifacts = msgspec.json.Decoder(tuple[Artifact, ...]).decode
 decode_message = msgspec.json.Decoder(Message).decode
 decode_push_config = msgspec.json.Decoder(PushConfig).decode
+decode_failure = msgspec.json.Decoder(DeliveryFailure).decode
+decode_dead_letters = msgspec.json.Decoder(tuple[DeadLetter, ...]).decode
 decode_inbox_item = msgspec.json.Decoder(InboxItem).decode
 decode_object = msgspec.json.Decoder[JsonObject](JsonObject).decode
 decode_value = msgspec.json.Decoder[JsonValue](JsonValue).decode
 
 
 def encode(
-    value: tuple[TaskEvent, ...] | tuple[Artifact, ...] | Task | Message | PushConfig | InboxItem | JsonValue,
+    value: tuple[TaskEvent, ...]
+    | tuple[Artifact, ...]
+    | tuple[DeadLetter, ...]
+    | Task
+    | Message
+    | PushConfig
+    | DeliveryFailure
+    | InboxItem
+    | JsonValue,
 ) -> str:
     """A value as JSON text.
 

@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from heapq import nlargest
 from itertools import chain, islice
+from time import time_ns
 from typing import TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from parley.protocol.events import TaskEvent
 from parley.protocol.jsonvalue import JsonValue
@@ -25,23 +27,28 @@ from parley.protocol.lifecycle import TERMINAL
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import Task, TaskState
 from parley.protocol.versions import Version
-from parley.stores.encoding import decode_value, encode
+from parley.sealed.sealer import Sealer
+from parley.stores.encoding import decode_time, decode_value, encode, encode_time
 from parley.stores.interface import (
     CONVERSATION,
     ConflictError,
     ContextKey,
     ContextValues,
+    DeadLetter,
+    DeliveryFailure,
     Inbox,
     InboxItem,
     Leases,
     NewTask,
     Outbox,
     Owner,
+    OwnerData,
     Records,
     RepeatedSendError,
     SendKey,
     SendRecord,
     SendRecords,
+    StoredEvent,
     StoredTask,
     StoreError,
     TaskFilter,
@@ -50,8 +57,11 @@ from parley.stores.interface import (
     TaskKey,
     TaskLog,
     Webhook,
+    Workload,
     Write,
 )
+from parley.stores.interface.delivery_state import add_dead_letter, dead_letters_up_to
+from parley.stores.memory_owner_data import MemoryOwnerData
 from parley.stores.memory_records import MemoryRecords
 from parley.stores.process_leases import ProcessLeases
 
@@ -73,10 +83,12 @@ class _Record(Struct):
     holder: str = ""
     wake_at: datetime | None = None
     events: list[TaskEvent] = []
+    written_at: list[int | None] = []
+    """When each of them was written, in nanoseconds since 1970."""
     snapshot: Task | None = None
     snapshot_seq: int = 0
-    webhooks: dict[str, tuple[PushConfig, Version, int]] = {}
-    """Each with the number of the last event that was delivered to it."""
+    webhooks: dict[str, Webhook] = {}
+    """Those of it, as they were at their last change: the task may have more events by now."""
     outbox_holder: str = ""
     sends: list[_SendId] = []
     """The messages that came to it, also some that are deleted by now."""
@@ -115,6 +127,7 @@ class MemoryDatabase:
         self.inbox: dict[tuple[_TaskId, str], InboxItem] = {}
         self.records = MemoryRecords()
         self.leases = ProcessLeases(now)
+        self.sealer = Sealer.for_this_process()
 
     def find(self, key: TaskKey) -> _Record | None:
         """A task, if this owner has it."""
@@ -143,7 +156,7 @@ class MemoryDatabase:
     def sort_into_outbox(self, record: _Record, holder: str) -> None:
         """Put a task into the outbox of a worker if a webhook is behind, unless it is there; or take it out."""
         task_id = _task_id(record.key)
-        if all(delivered >= len(record.events) for _, _, delivered in record.webhooks.values()):
+        if all(webhook.delivered_seq >= len(record.events) for webhook in record.webhooks.values()):
             self.outbox.pop(task_id, None)
         elif task_id not in self.outbox:
             self.outbox[task_id] = record
@@ -163,6 +176,8 @@ class MemoryStore:
         self.inbox: Inbox = MemoryInbox(self.database)
         self.records: Records = self.database.records
         self.leases: Leases = self.database.leases
+        self.owner_data: OwnerData = MemoryOwnerData(self.database)
+        self.sealer = self.database.sealer
 
     async def open(self) -> None:
         """End the leases of all workers before, unless other stores share the database."""
@@ -210,6 +225,7 @@ class MemoryTasks:
             record = data.tasks[task_id] = _Record(key, write.new, write.state, write.status_at)
             data.owned.setdefault(key.owner, {})[key.task_id] = record
         record.events.extend(write.events)
+        record.written_at += _moments(write) if write.written_at else [time_ns()] * len(write.events)
         if record.wake_at != write.wake_at:
             data.set_wake(record, write.wake_at)
         if write.state in _RUNNING and write.wake_at is None:
@@ -239,6 +255,12 @@ class MemoryTasks:
         record = self._data.find(key)
         return record.head() if record else None
 
+    async def find(self, task_id: str, *, tenant: str | None = None, name: str | None = None) -> Sequence[TaskHead]:
+        """The tasks with an id, by tenant: of all tenants or of one, and of owners of any name or of one."""
+        tenants = sorted({owner.tenant for owner in self._data.owned}) if tenant is None else [tenant]
+        found = [record for each in tenants if (record := self._data.tasks.get((each, task_id))) is not None]
+        return [record.head() for record in found if name in (None, record.key.owner.name)]
+
     async def read(self, key: TaskKey) -> StoredTask | None:
         """A task as of one moment, or None if this owner has no such task."""
         record = self._data.find(key)
@@ -261,23 +283,49 @@ class MemoryTasks:
         after = max(after, 0)
         return tuple(enumerate(record.events[after : after + limit], after + 1)) if record else ()
 
+    async def timed_events(
+        self, key: TaskKey, *, after: int, limit: int, size: int | None = None
+    ) -> Sequence[StoredEvent]:
+        """What `events` gives, each with the moment at which it was written."""
+        record = self._data.find(key)
+        after = max(after, 0)
+        if record is None:
+            return ()
+        events, moments = record.events[after : after + limit], record.written_at[after : after + limit]
+        return [
+            StoredEvent(seq, event, decode_time(moment // 1_000) if moment is not None else None)
+            for seq, (event, moment) in enumerate(zip(events, moments, strict=True), after + 1)
+        ]
+
     async def list(self, owner: Owner, query: TaskFilter) -> TaskHeads:
         """An owner's tasks."""
         found = [record for record in self._data.owned.get(owner, {}).values() if _matches(record, query)]
         return TaskHeads(tuple([record.head() for record in islice(_page(found, query), query.limit)]), len(found))
 
-    async def list_all(self, query: TaskFilter, *, tenant: str | None = None) -> Sequence[TaskHead]:
-        """Tasks of all owners, or of all in a tenant, newest status first, then by id."""
-        found = [
-            record
-            for record in self._data.tasks.values()
-            if tenant in (None, record.key.owner.tenant) and _matches(record, query)
-        ]
-        page = _page(found, query)
+    async def list_all(
+        self, query: TaskFilter, *, tenant: str | None = None, name: str | None = None
+    ) -> Sequence[TaskHead]:
+        """Tasks of all tenants or of one, and of owners of any name or of one: newest status first, then by id."""
+        page = _page(self._of_owners(query, tenant, name), query)
         heads = [record.head() for record in islice(page, query.limit)]
         last = (heads[-1].status_at, heads[-1].key.task_id) if heads else None
         heads += [record.head() for record in page if (record.status_at, record.key.task_id) == last]
         return heads
+
+    async def count_all(
+        self, query: TaskFilter, *, tenant: str | None = None, name: str | None = None, most: int
+    ) -> int:
+        """How many tasks `list_all` shows on all pages."""
+        return len(self._of_owners(query, tenant, name))
+
+    def _of_owners(self, query: TaskFilter, tenant: str | None, name: str | None) -> list[_Record]:
+        return [
+            record
+            for owner, records in self._data.owned.items()
+            if tenant in (None, owner.tenant) and name in (None, owner.name)
+            for record in records.values()
+            if _matches(record, query)
+        ]
 
     async def newest(
         self, tenant: str, *, before: tuple[datetime, str] | None = None, limit: int
@@ -316,6 +364,17 @@ class MemoryTasks:
         sleeping, due = self._data.sleeping, self._data.count_due(after)
         return sleeping[due][0] if due < len(sleeping) else None
 
+    async def workload(self, live: frozenset[str]) -> Workload:
+        """How many tasks of all owners are submitted or working; `live` are the workers that are alive."""
+        running = self._data.running.values()
+        waiting = [record.status_at for record in running if record.holder not in live]
+        return Workload(
+            held=len(running) - len(waiting),
+            waiting=len(waiting),
+            waiting_since=min(waiting, default=None),
+            sleeping=len(self._data.sleeping),
+        )
+
     async def delete(self, key: TaskKey) -> bool:
         """Delete a task with its events, sends, webhooks and inbox. Return True if there was such a task."""
         record = self._data.find(key)
@@ -324,9 +383,18 @@ class MemoryTasks:
         self._delete(record)
         return True
 
-    async def delete_finished(self, *, before: datetime, limit: int) -> int:
+    async def delete_finished(
+        self, *, before: datetime, limit: int, tenant: str | None = None, agent: str | None = None
+    ) -> int:
         """Delete tasks of all owners that ended before a moment, the oldest first; how many, at most `limit`."""
-        ended = [r for r in self._data.tasks.values() if r.state in TERMINAL and r.status_at < before]
+        ended = [
+            record
+            for record in self._data.tasks.values()
+            if record.state in TERMINAL
+            and record.status_at < before
+            and tenant in (None, record.key.owner.tenant)
+            and agent in (None, record.new.agent)
+        ]
         ended.sort(key=lambda record: record.status_at)
         for record in ended[:limit]:
             self._delete(record)
@@ -360,6 +428,14 @@ class MemorySends:
         """What became of a message that was sent at or after a moment."""
         record = self._data.sends.get((owner, send))
         return record if record is not None and record.sent_at >= since else None
+
+    async def digests(self, owner: Owner, message_id: str, *, since: datetime) -> frozenset[bytes]:
+        """The contents with which a message id was sent at or after a moment."""
+        return frozenset(
+            send.digest
+            for (sender, send), record in self._data.sends.items()
+            if sender == owner and send.message_id == message_id and record.sent_at >= since
+        )
 
     async def put(
         self, owner: Owner, send: SendKey, record: SendRecord, *, since: datetime | None = None, holder: str = ""
@@ -413,10 +489,7 @@ class MemoryOutbox:
         record = self._data.find(key)
         if record is None:
             return ()
-        return [
-            Webhook(key, record.new.agent, config, version, delivered, len(record.events))
-            for _, (config, version, delivered) in sorted(record.webhooks.items())
-        ]
+        return _webhooks(record)
 
     async def claim(self, keys: Sequence[TaskKey], *, holder: str, live: frozenset[str]) -> Sequence[TaskKey]:
         """Put tasks that are in the outbox of no live worker into that of `holder`; which ones are in it now."""
@@ -428,17 +501,73 @@ class MemoryOutbox:
                 claimed.append(key)
         return claimed
 
-    async def mark_delivered(self, key: TaskKey, config_id: str, seq: int, *, holder: str) -> bool:
+    async def mark_delivered(
+        self,
+        key: TaskKey,
+        config_id: str,
+        seq: int,
+        *,
+        holder: str,
+        begun_after: int = 0,
+        dead_letter: DeadLetter | None = None,
+    ) -> bool:
         """Note that all events up to a number were delivered to a webhook; False if the caller must stop."""
+        record = self._mine(key, config_id, holder, begun_after)
+        if record is None:
+            return False
+        webhook = record.webhooks[config_id]
+        letters = webhook.dead_letters if dead_letter is None else add_dead_letter(webhook.dead_letters, dead_letter)
+        seq = max(webhook.delivered_seq, seq)
+        record.webhooks[config_id] = replace(webhook, delivered_seq=seq, failure=None, dead_letters=letters)
+        self._data.sort_into_outbox(record, holder)
+        return True
+
+    async def note_failure(
+        self, key: TaskKey, config_id: str, failure: DeliveryFailure, *, holder: str, begun_after: int = 0
+    ) -> bool:
+        """Keep the failure of a webhook; False if the caller must stop."""
+        record = self._mine(key, config_id, holder, begun_after)
+        if record is not None:
+            record.webhooks[config_id] = replace(record.webhooks[config_id], failure=failure)
+        return record is not None
+
+    def _mine(self, key: TaskKey, config_id: str, holder: str, begun_after: int) -> _Record | None:
+        """The task of a webhook that was not rewound below a number, unless it is in the outbox of another worker."""
+        record = self._data.find(key)
+        if record is None or config_id not in record.webhooks:
+            return None
+        if _task_id(key) in self._data.outbox and record.outbox_holder not in ("", holder):
+            return None
+        return record if record.webhooks[config_id].delivered_seq >= begun_after else None
+
+    async def failing(
+        self, owner: Owner, *, agent: str | None = None, after: tuple[str, str] | None = None, limit: int
+    ) -> Sequence[Webhook]:
+        """An owner's webhooks that have a failure or dead letters, by task and id."""
+        found = (
+            webhook
+            for task_id, record in sorted(self._data.owned.get(owner, {}).items())
+            if agent in (None, record.new.agent)
+            for webhook in _webhooks(record)
+            if (webhook.failure or webhook.dead_letters) and (not after or (task_id, webhook.config.id or "") > after)
+        )
+        return list(islice(found, limit))
+
+    async def rewind(self, key: TaskKey, config_id: str, seq: int, *, holder: str) -> bool:
+        """Let a webhook get the events after a number again, if they were delivered. False if it is not there."""
         record = self._data.find(key)
         if record is None or config_id not in record.webhooks:
             return False
-        if _task_id(key) in self._data.outbox and record.outbox_holder not in ("", holder):
-            return False
-        config, version, delivered = record.webhooks[config_id]
-        record.webhooks[config_id] = (config, version, max(delivered, seq))
+        webhook = record.webhooks[config_id]
+        letters = dead_letters_up_to(webhook.dead_letters, seq)
+        seq = min(webhook.delivered_seq, seq)
+        record.webhooks[config_id] = replace(webhook, delivered_seq=seq, failure=None, dead_letters=letters)
         self._data.sort_into_outbox(record, holder)
         return True
+
+    async def backlog(self) -> int:
+        """How many tasks of all owners have a webhook that is behind."""
+        return len(self._data.outbox)
 
     async def undelivered(
         self,
@@ -527,13 +656,18 @@ class MemoryContexts:
         if not any(other.startswith(marks) and text == mark for other, (text, _) in values.items()):
             values.pop(name, None)
 
-    async def delete_unused(self, *, before: datetime, limit: int) -> int:
+    async def delete_unused(
+        self, *, before: datetime, limit: int, tenant: str | None = None, agent: str | None = None
+    ) -> int:
         """Delete the values of contexts that have no task left and were last written before a moment."""
         in_use = {ContextKey(r.key.owner, r.new.agent, r.new.context_id) for r in self._data.tasks.values()}
         old = (
             context
             for context, values in self._data.contexts.items()
-            if context not in in_use and all(at < before for _, at in values.values())
+            if context not in in_use
+            and tenant in (None, context.owner.tenant)
+            and agent in (None, context.agent)
+            and all(at < before for _, at in values.values())
         )
         unused = list(islice(old, limit))
         for context in unused:
@@ -549,9 +683,23 @@ def _inbox_id(item: InboxItem) -> tuple[_TaskId, str]:
     return _task_id(item.key), item.id
 
 
+def _moments(write: Write) -> list[int | None]:
+    """When events that were written elsewhere before were written there, in nanoseconds since 1970."""
+    return [encode_time(moment) * 1_000 if moment is not None else None for moment in write.written_at]
+
+
 def _put_webhook(record: _Record, config: PushConfig, version: Version, after: int) -> None:
+    webhook = Webhook(record.key, record.new.agent, config, version, after, len(record.events))
     earlier = record.webhooks.get(config.id or "")
-    record.webhooks[config.id or ""] = (config, version, earlier[2] if earlier else after)
+    if earlier is not None:
+        webhook = replace(webhook, delivered_seq=earlier.delivered_seq, dead_letters=earlier.dead_letters)
+    record.webhooks[config.id or ""] = webhook
+
+
+def _webhooks(record: _Record) -> list[Webhook]:
+    """The webhooks of a task, by id."""
+    last = len(record.events)
+    return [replace(webhook, last_seq=last) for _, webhook in sorted(record.webhooks.items())]
 
 
 def _may_deliver(record: _Record, holder: str, live: frozenset[str]) -> bool:

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from parley.sealed.sealer import Sealer
 from parley.stores.encoding import encode, require_64_bits, require_encodable
 from parley.stores.interface import PutRecord, RecordChange, RecordConflictError, RecordKey
+from parley.stores.secret_fields import seal_record
 
 
 class EncodedChange(Struct, frozen=True, gc=False):
@@ -19,21 +21,22 @@ class EncodedChange(Struct, frozen=True, gc=False):
     expected: int | None
 
 
-def encode_changes(changes: Sequence[RecordChange]) -> list[EncodedChange]:
-    """Changes, encoded.
+def encode_changes(changes: Sequence[RecordChange], sealer: Sealer | None = None) -> list[EncodedChange]:
+    """Changes, encoded, with their secrets encrypted if there is a sealer.
 
     Raises:
         StoreError: one of them holds something that cannot be kept.
     """
-    return [_encode_change(change) for change in changes]
+    return [_encode_change(change, sealer) for change in changes]
 
 
-def _encode_change(change: RecordChange) -> EncodedChange:
+def _encode_change(change: RecordChange, sealer: Sealer | None) -> EncodedChange:
     key = change.key
     require_encodable(key.collection, key.tenant, key.id)
     if isinstance(change, PutRecord):
         require_64_bits(change.sort)
-        return EncodedChange(key, encode(change.value), change.sort, change.expected)
+        value = change.value if sealer is None else seal_record(sealer, key, change.value)
+        return EncodedChange(key, encode(value), change.sort, change.expected)
     return EncodedChange(key, None, 0, change.expected)
 
 

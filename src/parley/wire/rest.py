@@ -25,9 +25,10 @@ MAX_QUERY_FIELDS = 100
 """The longest route reads seven parameters; the rest is for gateways that add their own."""
 
 RESERVED_TENANTS = frozenset(
-    route.path.split("/")[1] for op in OPERATIONS for route in op.routes.values() if route.path.count("/") > 1
+    ["console"]
+    + [route.path.split("/")[1] for op in OPERATIONS for route in op.routes.values() if route.path.count("/") > 1]
 )
-"""Tenant names that look like routes without a tenant: `tasks`, and 0.3's `v1`.
+"""Tenant names that look like routes without a tenant: `tasks`, 0.3's `v1`, and `console`, where servers have a page.
 
 `/tasks/tasks` is the task called `tasks`, not the list of the tenant `tasks`: the route without a tenant wins. Do not
 give a tenant these names.

@@ -22,7 +22,7 @@ def connections_for(url: str, options: CheckOptions) -> Connections:
     """The connections of one check. Raises ForbiddenTargetError if the URL cannot be one of an agent."""
     timeout = options.timeout
     timeouts = Timeouts(connect=min(10.0, timeout), reply=timeout, quiet=timeout)
-    connections = Connections(timeouts=timeouts, bounds=BOUNDS, guard=options.guard, tls=options.tls)
+    connections = Connections(timeouts=timeouts, bounds=BOUNDS, guard=options.guard, tls=options.tls, app=options.app)
     connections.trust(url)
     return connections
 

@@ -93,7 +93,10 @@ async def find_cards(url: str, recorder: Recorder, connections: Connections, opt
         raise faulty[0]
     if not found:
         raise DiscoveryError(f"There is no agent card: {'; '.join(reasons)}")
-    return [replace(card, verification=await _verified(card, connections, options.signatures)) for card in found]
+    return [
+        replace(card, verification=await verify_document(card.exchange.body, connections, options.signatures))
+        for card in found
+    ]
 
 
 def _candidates(url: str) -> list[list[str]]:
@@ -137,9 +140,9 @@ def _members(body: bytes) -> dict[str, Any] | None:
     return cast(dict[str, Any], value) if isinstance(value, dict) else None
 
 
-async def _verified(found: FoundCard, connections: Connections, policy: SignaturePolicy) -> Verification:
-    """Verify with the caller's keys, and with key sets on hosts that the caller named or allows."""
-    if not found.card.signatures:
+async def verify_document(body: bytes, connections: Connections, policy: SignaturePolicy) -> Verification:
+    """Verify a card with the caller's keys, and with key sets on hosts that the caller named or allows."""
+    if not (_members(body) or {}).get("signatures"):
         return Verification(reason="the card is not signed", is_certain=False)
     failures: list[str] = []
 
@@ -155,7 +158,7 @@ async def _verified(found: FoundCard, connections: Connections, policy: Signatur
         return reply.body
 
     try:
-        headers = signature_headers(found.exchange.body)
+        headers = signature_headers(body)
         own = tuple(host_of(url) for header in headers if (url := header.jku) and _is_own(url, connections))
         policy = replace(policy, jwks_hosts=(*policy.jwks_hosts, *own))
         is_known = any(
@@ -164,7 +167,7 @@ async def _verified(found: FoundCard, connections: Connections, policy: Signatur
         )
         if not is_known:
             return Verification(reason="the signer's key is not known", is_certain=False)
-        return Verification(await verify(found.exchange.body, policy, fetch))
+        return Verification(await verify(body, policy, fetch))
     except ParleyError as error:
         return Verification(reason="; ".join(failures) or str(error), is_certain=not failures)
 

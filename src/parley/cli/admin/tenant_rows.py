@@ -59,6 +59,7 @@ COMMANDS = (
             AdminOption("file-parts", "Take files and data over A2A.", bool, member="settings.file_parts"),
             AdminOption("push-notifications", "Take webhooks.", bool, member="settings.push_notifications"),
             AdminOption("input-required", "Let agents ask questions.", bool, member="settings.input_required"),
+            AdminOption("retention-days", "Delete finished tasks after N days.", int, "N", "settings.retention_days"),
         ),
     ),
     AdminCommand(

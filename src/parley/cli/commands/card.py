@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from parley.check.card_faults import intended_version, missing_members, repeated_skills, undeclared_schemes
 from parley.cli.options.client import AsJson, ClientOptions, WithClientOptions
 from parley.cli.options.groups import with_option_groups
 from parley.cli.output.exit_codes import DONE, FAILED
@@ -24,7 +23,6 @@ from parley.protocol.cards import (
     AgentInterface,
     AgentSkill,
     ApiKeyScheme,
-    Binding,
     HttpAuthScheme,
     MutualTlsScheme,
     OAuth2Scheme,
@@ -32,10 +30,11 @@ from parley.protocol.cards import (
     OpenIdConnectScheme,
     SecurityScheme,
 )
-from parley.protocol.errors import ParleyError, PeerProtocolError, SignatureInvalidError
+from parley.protocol.errors import PeerProtocolError, SignatureInvalidError
 from parley.safe_text import printable_line
 
 if TYPE_CHECKING:
+    from parley.check.card_problems import CardReader
     from parley.client.transports.connections import Connections
 
 CAPABILITIES = ("streaming", "push_notifications", "extended_card")
@@ -96,20 +95,10 @@ async def _card(options: ClientOptions) -> AgentCard:
 
 async def _with_missing_members(error: PeerProtocolError, target: str, connections: Connections) -> PeerProtocolError:
     """The same error with the URL of the card and all members that it lacks: a decoder stops at the first fault."""
-    from parley.client.discovery.discovery import card_urls
-    from parley.client.transports.transport import CallOptions
+    from parley.check.card_documents import find_faulty_document
 
-    sent = CallOptions({"accept": "application/json"}, timeout=connections.timeouts.card)
-    for url in card_urls(target):
-        with suppress(ParleyError, ValueError):
-            reply = await connections.channel.exchange("GET", url, b"", sent, limit=connections.bounds.card_bytes)
-            value: Any = msgspec.json.decode(reply.body) if reply.status == 200 else None
-            if isinstance(value, dict):
-                members = cast(dict[str, Any], value)
-                missing = ", ".join(missing_members(members, intended_version(members, reply.body)))
-                also = f"; it lacks {missing}" if missing else ""
-                return PeerProtocolError(f"The card at {url.partition('?')[0]} is not valid: {error}{also}")
-    return error
+    found = await find_faulty_document(target, connections)
+    return error if found is None else PeerProtocolError(found.describe(error))
 
 
 async def _extended_card(options: ClientOptions) -> AgentCard:
@@ -151,55 +140,24 @@ def show_card(found: AgentCard, options: ClientOptions, to: Console) -> None:
 
 def problems(found: AgentCard, options: ClientOptions) -> Iterator[str]:
     """The problems of a card, in sentences."""
-    facts = {"name": found.name, "description": found.description, "version": found.version}
-    if empty := [name for name, fact in facts.items() if not fact]:
-        yield f"It lacks {', '.join(empty)}."
-    if not found.interfaces:
-        yield "It lists no interfaces, so the agent cannot be called."
-    elif not _supported_interfaces(found, options):
-        yield "It lists no interface that this client supports or that you asked for."
-    for face in found.interfaces:
-        if face.binding in list(Binding) and (reason := _guard_refusal(face, options)):
-            yield f"{face.url} is not called: {reason}"
-    if repeated := repeated_skills(found):
-        yield f"More than one skill has the id {', '.join(repeated)}."
-    if undeclared := undeclared_schemes(found):
-        yield f"It requires {', '.join(undeclared)}, and declares no such security scheme."
-    if not found.skills:
-        yield "It lists no skills."
-
-
-def _supported_interfaces(found: AgentCard, options: ClientOptions) -> list[AgentInterface]:
-    """The interfaces that this client supports, in the order in which they are tried."""
-    from parley.client.discovery.selection import interfaces_in_order
-
-    try:
-        order = interfaces_in_order(found, bindings=options.bindings, versions=options.versions)
-    except PeerProtocolError:
-        return []
-    return [face for face, _ in order]
+    return (problem.message for problem in _reader(options).problems(found))
 
 
 def _called_interface(found: AgentCard, options: ClientOptions) -> AgentInterface | None:
     """The interface that would be called."""
-    return next((face for face in _supported_interfaces(found, options) if not _guard_refusal(face, options)), None)
+    return _reader(options).called_interface(found)
 
 
-def _guard_refusal(face: AgentInterface, options: ClientOptions) -> str:
-    """Why the guard forbids an interface, and which option allows it; empty if it is allowed."""
-    from parley.client.guard import Guard
+def _reader(options: ClientOptions) -> CardReader:
+    from parley.check.card_problems import CardReader
 
-    try:
-        options.guard().check_interface(face.url, card_url=options.named_url)
-    except ForbiddenTargetError as error:
-        reason = error.message.partition(";")[0]
-    else:
-        return ""
-    try:
-        Guard(allow_private=True).check_interface(face.url, card_url=options.named_url)
-    except ForbiddenTargetError:
-        return f"{reason}."
-    return f"{reason}. --allow-private allows it."
+    return CardReader(
+        url=options.named_url,
+        guard=options.guard(),
+        bindings=options.bindings,
+        versions=options.versions,
+        private_hint="--allow-private allows it.",
+    )
 
 
 def _facts(found: AgentCard) -> Iterator[tuple[str, str]]:

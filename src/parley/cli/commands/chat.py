@@ -12,6 +12,8 @@ import importlib.util
 import os
 import shlex
 import sys
+import threading
+import webbrowser
 from collections.abc import Coroutine
 from contextlib import aclosing
 from functools import partial
@@ -23,9 +25,11 @@ from rich.console import Console
 
 from parley.cli.input.forms import fill_in
 from parley.cli.input.message import read_file
+from parley.cli.login.credentials import read_secret
 from parley.cli.options.client import ClientOptions, WithClientOptions, non_empty_id
 from parley.cli.options.groups import with_option_groups
 from parley.cli.options.skill import SkillChoice, UnknownSkillError, check_skill
+from parley.cli.options.webhooks import WebhookUrl
 from parley.cli.output.downloads import Downloads
 from parley.cli.output.exit_codes import (
     DONE,
@@ -40,12 +44,21 @@ from parley.cli.output.exit_codes import (
 from parley.cli.output.transcript import Transcript, console, final_status
 from parley.client.errors import UnreachableError
 from parley.forms.fields import form_in
-from parley.protocol.errors import ParleyError
+from parley.protocol.authorization import (
+    AnswerWay,
+    GivenCredential,
+    RequestedAuthorization,
+    decode_authorization,
+    encode_credential,
+)
+from parley.protocol.errors import ParleyError, PushNotificationNotSupportedError
+from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.lifecycle import is_interrupted
 from parley.protocol.tasks import Task
 from parley.safe_text import printable_line
 
 if TYPE_CHECKING:
+    from parley.cli.serving.local_webhook import PushInbox
     from parley.client.client import Client
     from parley.client.streams.streamed_task import StreamedTask
 
@@ -75,6 +88,14 @@ def chat(
         Path,
         typer.Option(metavar="DIR", help="Save files from the agent in this directory, created when needed."),
     ] = FILES,
+    push: Annotated[
+        bool, typer.Option("--push", help="Get replies by webhook, on a port of this machine, instead of a stream.")
+    ] = False,
+    webhook_port: Annotated[
+        int,
+        typer.Option(metavar="PORT", min=0, max=65_535, help="The port of the webhook.", show_default="a free one"),
+    ] = 0,
+    webhook_url: WebhookUrl = None,
 ) -> None:
     """Talk to an agent.
 
@@ -85,6 +106,7 @@ def chat(
     Examples:
       parley chat http://127.0.0.1:8080
       parley chat https://agents.example.com --skill convert --save downloads
+      parley chat http://127.0.0.1:8080 --push
       printf '%s\\n' Rome 3 | parley chat localhost:8080
     """
     with asyncio.Runner() as runner:
@@ -95,17 +117,34 @@ def chat(
             raise typer.Exit(INTERRUPTED) from None
         except (ParleyError, OSError) as error:
             raise typer.Exit(report_error(error, as_json=False, options=options)) from None
+        inbox: PushInbox | None = None
         try:
             check_skill(client.card, skill)
-            code = _Chat(options, client, runner, Downloads(save), context=context, task=task, skill=skill).run()
+            if push:
+                inbox = _open_inbox(client, runner, webhook_port, webhook_url)
+            talk = _Chat(options, client, runner, Downloads(save), context=context, task=task, skill=skill)
+            talk.inbox = inbox
+            code = talk.run()
             flush_output()
         except BrokenPipeError:
             code = abandon_output()
-        except (UnknownSkillError, OSError) as error:  # such as output to a file on a full disk
+        # such as output to a file on a full disk
+        except (UnknownSkillError, PushNotificationNotSupportedError, OSError) as error:
             code = report_error(error, as_json=False)
         finally:
+            if inbox is not None:
+                inbox.close()
             runner.run(client.__aexit__(None, None, None))
     raise typer.Exit(code)
+
+
+def _open_inbox(client: Client, runner: asyncio.Runner, port: int, url: str | None) -> PushInbox:
+    """The webhook of a chat. Raises PushNotificationNotSupportedError, or OSError if the port is in use."""
+    from parley.cli.serving.local_webhook import PushInbox
+
+    if not client.card.capabilities.push_notifications:
+        raise PushNotificationNotSupportedError("The agent does not send push notifications, as its card says")
+    return PushInbox(port=port, url=url, loop=runner.get_loop())
 
 
 class _Chat:
@@ -132,10 +171,14 @@ class _Chat:
         """The task that runs or waits for an answer."""
         self._last_task = task
         self._shown: StreamedTask | None = None
+        self._metadata: JsonObject | None = None
+        """What goes with the next message: a credential."""
         """What the screen shows of the last task."""
         self._files: list[Any] = []
         self._screen = console()
         self._code = DONE
+        self.inbox: PushInbox | None = None
+        """The webhook to which replies come, instead of a stream."""
 
     def run(self) -> int:
         """Talk until the user quits; return the exit code."""
@@ -145,6 +188,8 @@ class _Chat:
             f"Talking to {name} ({printable_line(face.binding)} {printable_line(face.version)}). Type /help for help.",
             "dim",
         )
+        if self.inbox is not None:
+            self._print(f"Replies come to the webhook {self.inbox.url}.", "dim")
         try:
             self._show_given_task()
             while True:
@@ -228,6 +273,9 @@ class _Chat:
     def _form_answer(self, task: Task) -> list[Any]:
         """The filled form, if the task asks for one."""
         self._task = task.id if is_interrupted(task.status.state) else None
+        asked = decode_authorization(task.status)
+        if asked is not None:
+            return self._authorization_answer(task, asked)
         said = task.status.message
         schema = form_in(said.parts) if said and self._task else None
         if schema is None:
@@ -239,13 +287,45 @@ class _Chat:
             self._cancel()
             return []
 
+    def _authorization_answer(self, task: Task, asked: RequestedAuthorization) -> list[Any]:
+        """What continues a task that waits for an authorization; nothing if it has gone on by itself."""
+        if asked.answer is AnswerWay.CALLBACK:
+            if asked.url is not None and sys.stdin.isatty():
+                threading.Thread(target=webbrowser.open, args=(asked.url,), daemon=True).start()
+            later = self._run(self._wait_for_authorization(task))
+            return self._form_answer(later) if later is not None else []
+        # Piped lines are read as those of the conversation are, but not shown.
+        secret = read_secret("The credential") if sys.stdin.isatty() else sys.stdin.readline().strip()
+        if not secret:
+            return []
+        self._metadata = encode_credential(GivenCredential(secret, asked.scheme))
+        return ["Authorized."]
+
+    async def _wait_for_authorization(self, task: Task) -> Task | None:
+        """Wait until a person has authorized the task elsewhere, and show how it goes on."""
+        self._task, transcript = task.id, self._transcript()
+        later = await self._client.after_authorization(task)
+        shown = self._shown
+        assert isinstance(later, Task), "a task stays one"
+        for event in shown.new_events_in(later) if shown is not None else [later]:
+            transcript.show(event)
+        transcript.end_line()
+        self._task = task.id if is_interrupted(later.status.state) else None
+        self._code = code_of_state(later.status.state)
+        return later
+
     async def _stream(self, contents: list[Any]) -> Task | None:
+        if self.inbox is not None:
+            return await self._receive(contents, self.inbox)
         transcript, seen = self._transcript(), None
         shown = self._shown if self._shown is not None and self._shown.task_id == self._task else None
         try:
             # A task that goes on keeps its skill.
             skill = None if self._task else self._skill
-            stream = self._client.stream(*contents, task=self._task, context=self._context, skill=skill)
+            metadata, self._metadata = self._metadata, None
+            stream = self._client.stream(
+                *contents, task=self._task, context=self._context, skill=skill, metadata=metadata
+            )
             async with aclosing(stream) as updates:
                 async for update in updates:
                     seen = self._shown = update.seen
@@ -258,6 +338,29 @@ class _Chat:
                         transcript.show(event)
         finally:
             transcript.end_line()
+        return self._ended(seen)
+
+    async def _receive(self, contents: list[Any], inbox: PushInbox) -> Task | None:
+        """The same by webhook."""
+        transcript, seen, has_warned = self._transcript(), None, False
+        shown = self._shown if self._shown is not None and self._shown.task_id == self._task else None
+        skill = None if self._task else self._skill
+        fields = {"task": self._task, "context": self._context, "skill": skill}
+        try:
+            async with aclosing(inbox.updates(self._client, contents, shown=shown, **fields)) as updates:
+                async for event, seen, was_told in updates:
+                    self._shown = seen
+                    self._track(seen)
+                    if not was_told and not has_warned:
+                        has_warned = True
+                        transcript.note("The agent has not called the webhook. This is the task as it is:", "yellow")
+                    transcript.show(event)
+        finally:
+            transcript.end_line()
+        return self._ended(seen)
+
+    def _ended(self, seen: StreamedTask | None) -> Task | None:
+        """The task after an answer."""
         if seen is None or seen.task_id is None:
             self._task, self._code = None, DONE
             return None

@@ -17,6 +17,7 @@ import typer
 
 from parley.cli.login.choice import LoginOptions, chosen_requirement, schemes_for
 from parley.cli.login.credentials import get_tokens, prompt_for_secret
+from parley.cli.login.resource_server import with_server_of_metadata
 from parley.cli.login.verification import verify_logins
 from parley.cli.options.client import (
     AllowPrivate,
@@ -170,6 +171,7 @@ async def _login(options: LoginOptions, *, as_json: bool) -> int:
     connections = Connections(guard=options.agent.guard(), tls=options.agent.tls)
     try:
         card = await Discovery(connections).card(options.agent.url)
+        card = await with_server_of_metadata(card, options, connections)
         chosen = chosen_requirement(card, options)
         if not chosen:
             typer.echo(f"{printable_line(card.name)} requires no credentials.", err=True)

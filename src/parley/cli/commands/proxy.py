@@ -18,16 +18,18 @@ from parley.cli.options.server import ServerOptions, UsageError, WithServerOptio
 from parley.cli.options.settings import ShowConfig, log_settings, show_settings
 from parley.cli.output.exit_codes import fail
 from parley.cli.output.trace_text import TraceDetail, TraceText
+from parley.cli.serving.console_setup import install_console
 from parley.cli.serving.running import run_server
 from parley.protocol.cards import AgentCard
 from parley.safe_text import printable_line
 
 if TYPE_CHECKING:
     from parley.client.credentials.credentials import Credentials
+    from parley.keys.signing_key import SigningKeys
     from parley.proxy.trace import Trace
-    from parley.server.pages.signer import Signer
     from parley.server.run import Bound
     from parley.server.security.authentication import Security
+    from parley.server.webhooks.auth_settings import WebhookAuthSettings
 
 EXIT_CODES = """\b
 Exit codes:
@@ -104,15 +106,24 @@ def proxy(
     log_settings(context)
     try:
         security, signer = access.security(server.serving), server.signer()
+        webhook_auth = server.webhook_auth_settings()
+        if webhook_auth is not None and webhook_auth.sign == "always":
+            raise UsageError(f'{server.webhook_auth}: a proxy does not sign its calls to webhooks (sign = "always").')
     except (UsageError, ValueError) as error:
         fail(str(error), code=2)
-    run_server(_serve(options, security, signer), server.serving)
+    run_server(_serve(options, security, signer, webhook_auth), server.serving)
 
 
-async def _serve(options: ProxyOptions, security: Security | None, signer: Signer | None) -> None:
+async def _serve(
+    options: ProxyOptions,
+    security: Security | None,
+    signer: SigningKeys | None,
+    webhook_auth: WebhookAuthSettings | None,
+) -> None:
     from parley.proxy.ledger import open_ledger
     from parley.proxy.proxied import proxied
     from parley.proxy.remote_agent import RemoteAgent
+    from parley.server.reloading import reload_settings
     from parley.server.run import serve
 
     client, server = options.client, options.server
@@ -135,6 +146,7 @@ async def _serve(options: ProxyOptions, security: Security | None, signer: Signe
             cors_origins=server.cors_origins,
             telemetry=server.telemetry(),
             webhooks=server.webhook_policy(),
+            webhook_auth=webhook_auth,
             trace=trace,
             ledger=ledger,
         ) as app:
@@ -144,12 +156,23 @@ async def _serve(options: ProxyOptions, security: Security | None, signer: Signe
                 agent.card(), is_unauthenticated=app.is_unauthenticated, authenticates=security is not None
             )
 
+            try:
+                has_console = install_console(app, server, security=security, kind="proxy")
+            except ValueError as error:
+                fail(str(error), code=2)
+
             def announce(bound: Bound) -> None:
                 if server.log_format == "text":
-                    _announce(f"{agent.name} ({client.url}, {agent.protocol})", bound, who)
+                    _announce(f"{agent.name} ({client.url}, {agent.protocol})", bound, who, has_console=has_console)
 
-            fields = {"agent": client.url} if server.log_format == "json" else None
-            await serve(app, options.access.applied_to(server.serving), on_ready=announce, log_fields=fields)
+            fields = {"agent": client.url, "console": has_console} if server.log_format == "json" else None
+            await serve(
+                app,
+                options.access.applied_to(server.serving),
+                on_ready=announce,
+                on_hangup=lambda: reload_settings(app, security=security),
+                log_fields=fields,
+            )
 
 
 def _credentials(client: ClientOptions, *, authenticates: bool) -> Credentials | None:
@@ -159,7 +182,7 @@ def _credentials(client: ClientOptions, *, authenticates: bool) -> Credentials |
 
 @contextmanager
 def _trace(options: ProxyOptions) -> Generator[Trace | None]:
-    """The trace, if there is one."""
+    """The trace, if there is one. The console shows the wire with a trace that has no writers until a page looks."""
     from parley.proxy.trace import Trace, TraceWriter, json_writer
 
     writers: list[TraceWriter] = []
@@ -171,7 +194,7 @@ def _trace(options: ProxyOptions) -> Generator[Trace | None]:
             file = os.open(options.trace_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             writers.append(json_writer(stack.enter_context(open(file, "a", encoding="utf-8"))))
             os.fchmod(file, 0o600)
-        yield Trace(*writers) if writers else None
+        yield Trace(*writers) if writers or options.server.console != "off" else None
 
 
 def _access_note(card: AgentCard, *, is_unauthenticated: bool, authenticates: bool) -> str:
@@ -182,9 +205,10 @@ def _access_note(card: AgentCard, *, is_unauthenticated: bool, authenticates: bo
     return f"The proxy forwards callers' credentials to the agent: {', '.join(card.security_schemes)}."
 
 
-def _announce(agent: str, bound: Bound, who: str) -> None:
+def _announce(agent: str, bound: Bound, who: str, *, has_console: bool) -> None:
     lines: Sequence[str] = [
         f"\nParley serves {printable_line(agent)} in every version and binding:\n",
+        *([f"  console    {bound.url}/console/"] if has_console else []),
         f"  card       {bound.url}/.well-known/agent-card.json",
         f"  JSON-RPC   {bound.url}/  (0.1 to 1.0)",
         f"  HTTP+JSON  {bound.url}/message:send  (1.0), {bound.url}/v1/message:send  (0.3)",

@@ -1,4 +1,4 @@
-"""`parley push`: sets, lists and deletes the webhooks of a task."""
+"""`parley push`: sets, lists and deletes the webhooks of a task, shows and repeats what was sent, and receives it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from parley.cli.commands.push_deliveries import add_commands
+from parley.cli.commands.push_listen import listen
 from parley.cli.options.client import AsJson, TaskId, WithClientOptions, non_empty_id
 from parley.cli.options.groups import with_option_groups
+from parley.cli.options.webhooks import WebhookAuth, WebhookToken, webhook_authentication
 from parley.cli.output.exit_codes import DONE, EXIT_CODES
 from parley.cli.output.help_text import ParleyCommand, ParleyGroup
 from parley.cli.output.transcript import console, print_json, show_rows
 from parley.dialects.v1_0 import DIALECT
 from parley.protocol import operations as ops
 from parley.protocol.errors import PeerProtocolError
-from parley.protocol.push import PushAuthentication, PushConfig
+from parley.protocol.push import PushConfig
 from parley.protocol.requests import CreatePushConfigRequest, DeletePushConfigRequest, ListPushConfigsRequest
 
 MAX_PAGES = 1_000
@@ -23,7 +26,7 @@ MAX_PAGES = 1_000
 
 app = typer.Typer(
     cls=ParleyGroup,
-    help="Set, list and delete the webhooks of a task.",
+    help="Set, list and delete webhooks, see and repeat what was sent to them, and receive it.",
     rich_markup_mode=None,
 )
 
@@ -38,12 +41,8 @@ async def set_webhook(
         str | None,
         typer.Option("--id", metavar="ID", callback=non_empty_id, help="The webhook's id; the same id replaces it."),
     ] = None,
-    webhook_token: Annotated[
-        str | None, typer.Option(metavar="TOKEN", help="A token that the agent sends to the webhook.")
-    ] = None,
-    webhook_auth: Annotated[
-        str | None, typer.Option(metavar="'SCHEME CREDENTIALS'", help="How the agent authenticates at the webhook.")
-    ] = None,
+    webhook_token: WebhookToken = None,
+    webhook_auth: WebhookAuth = None,
     as_json: AsJson = False,
 ) -> int:
     """Make the agent call a webhook whenever a task changes.
@@ -54,20 +53,11 @@ async def set_webhook(
       parley push set localhost:8080 $TASK https://me.example.com/hook \\
         --id ci --webhook-auth "Bearer $HOOK_TOKEN"
     """
-    config = PushConfig(webhook, task, config_id, webhook_token, _authentication(webhook_auth))
+    config = PushConfig(webhook, task, config_id, webhook_token, webhook_authentication(webhook_auth))
     async with options.client() as client:
         made = await client.create_push_config(CreatePushConfigRequest(task, config))
     _show(made, console(), as_json=as_json)
     return DONE
-
-
-def _authentication(text: str | None) -> PushAuthentication | None:
-    if text is None:
-        return None
-    scheme, _, credentials = text.strip().partition(" ")
-    if not scheme:
-        raise typer.BadParameter("Write it as 'Bearer …'", param_hint="--webhook-auth")
-    return PushAuthentication((scheme,), credentials.strip() or None)
 
 
 def _show(config: PushConfig, to: Console, *, as_json: bool) -> None:
@@ -136,3 +126,7 @@ async def delete(
     else:
         console(stderr=True).print("Deleted.")
     return DONE
+
+
+app.command("listen", cls=ParleyCommand, epilog=EXIT_CODES)(with_option_groups(listen))
+add_commands(app)

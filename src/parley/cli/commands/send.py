@@ -15,6 +15,7 @@ import typer
 
 from parley.cli.input.forms import describe, sample
 from parley.cli.input.message import read_contents
+from parley.cli.login.credentials import read_secret
 from parley.cli.options.client import AsJson, ClientOptions, WithClientOptions, non_empty_id
 from parley.cli.options.groups import with_option_groups
 from parley.cli.options.skill import SkillChoice, check_skill
@@ -24,6 +25,7 @@ from parley.cli.output.transcript import Transcript, consoles, print_event
 from parley.client.errors import StreamTruncatedError
 from parley.client.streams.streamed_task import StreamedTask
 from parley.forms.fields import form_in
+from parley.protocol.authorization import AnswerWay, GivenCredential, decode_authorization, encode_credential
 from parley.protocol.lifecycle import is_interrupted, is_terminal
 from parley.protocol.tasks import Task, TaskStatus
 from parley.safe_text import printable_line
@@ -45,6 +47,9 @@ def send(
         str | None, typer.Option(metavar="ID", callback=non_empty_id, help="The conversation to continue.")
     ] = None,
     task: Annotated[str | None, typer.Option(metavar="ID", callback=non_empty_id, help="The task to answer.")] = None,
+    credential: Annotated[
+        bool, typer.Option("--credential", help="Give the task a credential, from a prompt or standard input.")
+    ] = False,
     skill: SkillChoice = None,
     stream: Annotated[bool, typer.Option("--stream/--no-stream", help="Print the answer as it arrives.")] = True,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the task ends.")] = True,
@@ -62,8 +67,11 @@ def send(
       git diff | parley send https://agents.example.com/review -
       parley send localhost:8080 --data '{"amount": 12}' --task $TASK --json
     """
+    given = _read_credential(task) if credential else {}
+    if credential and not (text or file or data):
+        text = ["Authorized."]
     contents = read_contents(text or [], file or [], data or [])
-    fields = {"task": task, "context": context, "skill": skill}
+    fields: dict[str, Any] = {"task": task, "context": context, "skill": skill, **given}
     transcript = Transcript(*consoles(), downloads=downloads_in(save, as_json=as_json))
     sending = _Send(options, transcript, as_json)
     if stream and wait:
@@ -134,8 +142,23 @@ class _Send:
         return f"parley tasks watch {shlex.quote(self._how.url)} {_shell_word(task.id)}"
 
 
+def _read_credential(task: str | None) -> dict[str, Any]:
+    """The metadata of a message that gives a task a credential, which is entered without echo."""
+    if task is None:
+        raise typer.BadParameter("Give the task that waits for it: --task ID.", param_hint="--credential")
+    secret = read_secret("The credential")
+    if not secret:
+        raise typer.BadParameter("The credential is empty.", param_hint="--credential")
+    return {"metadata": encode_credential(GivenCredential(secret))}
+
+
 def how_to_answer(url: str, task_id: str, status: TaskStatus) -> str:
     """The command that answers a waiting task, after the fields of its form if it has one."""
+    asked = decode_authorization(status)
+    if asked is not None and asked.answer is AnswerWay.CALLBACK:
+        return f"See how it goes on with: parley tasks watch {shlex.quote(url)} {_shell_word(task_id)}"
+    if asked is not None:
+        return f"Give it with: parley send {shlex.quote(url)} --credential --task {_shell_word(task_id)}"
     schema = form_in(status.message.parts) if status.message else None
     waits, what = "The task waits for input. ", "TEXT"
     if schema is not None:

@@ -25,10 +25,13 @@ from parley.cli.options.server import ServerOptions, UsageError, WithServerOptio
 from parley.cli.options.settings import ShowConfig, is_default, log_settings, show_settings
 from parley.cli.output.exit_codes import fail
 from parley.cli.output.help_text import InvalidSettingError, Section
+from parley.cli.output.store_text import store_text
 from parley.cli.serving.agent_loading import TargetError, load_agent, source_of, warn_of_missing_description
-from parley.cli.serving.reload import exit_with_reloader, free_port, run_reloading
-from parley.cli.serving.running import run_server
+from parley.cli.serving.console_setup import install_console
+from parley.cli.serving.reload import exit_with_parent, free_port, run_reloading
+from parley.cli.serving.running import run_server, run_worker_processes
 from parley.cli.serving.shutdown import report_drain, shutdown_note
+from parley.cli.serving.worker_channel import announce, open_channel
 from parley.protocol.versions import Version
 
 if TYPE_CHECKING:
@@ -75,7 +78,6 @@ def serve(
             show_default="one card for all versions",
         ),
     ] = None,
-    workers: Annotated[int, typer.Option(metavar="N", min=1, hidden=True, help="Processes.")] = 1,
     reload: Annotated[bool, typer.Option(help="Restart when a Python file changes.")] = False,
     reloader: Annotated[int | None, typer.Option(hidden=True, help="The pipe to the reloader above.")] = None,
     again: Annotated[bool, typer.Option("--again", hidden=True, help="A restart, announced before.")] = False,
@@ -100,16 +102,15 @@ def serve(
         show_settings(context)
     if not targets:
         raise InvalidSettingError("Missing argument TARGET: the agent to serve, as module:agent.", context)
-    if workers > 1:
-        raise typer.BadParameter(
-            "A SQLite file or a memory store belongs to one process. Several processes need a shared store.",
-            param_hint="--workers",
-        )
+    if reload and runtime.workers > 1:
+        raise typer.BadParameter("A server that reloads is one process. Leave out --workers.", param_hint="--reload")
+    if runtime.needs_workers:
+        raise typer.Exit(run_worker_processes(server, runtime))
     if reload:
         drain = ("--drain-seconds", RELOAD_DRAIN_SECONDS) if is_default(context, "drain_seconds") else ()
         raise typer.Exit(_reload(targets, server, drain))
     if reloader is not None:
-        exit_with_reloader(reloader)
+        exit_with_parent(reloader)
     options = ServeOptions(
         targets=targets,
         access=access,
@@ -169,11 +170,13 @@ def _reload(targets: Sequence[str], server: ServerOptions, drain: Sequence[str])
 
 def _serve(options: ServeOptions) -> None:
     from parley.cli.serving.announcement import Announcement
+    from parley.server.reloading import reload_settings
     from parley.server.run import serve
     from parley.stores.interface import StoreError
 
     server, runtime = options.server, options.runtime
-    serving = options.access.applied_to(server.serving)
+    serving = runtime.applied_to(options.access.applied_to(server.serving))
+    channel = open_channel(runtime.handover)
     audit = runtime.audit()
     try:
         agents = [load_agent(target) for target in options.targets]
@@ -181,40 +184,45 @@ def _serve(options: ServeOptions) -> None:
             warn_of_missing_description(agent)
         security, telemetry = options.access.security(serving), server.telemetry(audit)
         app = _app(options, agents, security, telemetry)
+        has_console = install_console(app, server, security=security)
     except (TargetError, StoreError, UsageError, ValueError) as error:
         fail(str(error), code=2)
 
     is_for_machines = server.log_format == "json"
     has_metrics = telemetry.metrics is not None
 
-    def announce(bound: Bound) -> None:
+    def show(bound: Bound, console: Console) -> None:
         if is_for_machines:  # the log has the URLs
             return
         if options.is_restart:
-            typer.echo(f"Serving again at {bound.url}")
+            console.print(f"Serving again at {bound.url}", soft_wrap=True)
         else:
-            note = shutdown_note(runtime.store)
-            ready = Announcement(app, bound, server, runtime.store, note, security, has_metrics)
-            ready.show(Console(highlight=False))
+            note, store = shutdown_note(runtime.store), store_text(runtime.store)
+            Announcement(app, bound, server, store, note, security, has_metrics, has_console).show(console)
 
     running = serve(
         app,
         serving,
-        on_ready=announce,
+        on_ready=lambda bound: announce(partial(show, bound), bound.url, channel),
+        on_drain_asked=channel.report_draining if channel is not None else None,
         on_drain=lambda runs: report_drain(runs, runtime, server.log_format),
-        on_hangup=audit.reopen if audit else None,
-        log_fields=_log_fields(options, app, security, has_metrics) if is_for_machines else None,
+        on_hangup=partial(reload_settings, app, security=security, audit=audit),
+        log_fields=_log_fields(options, app, security, has_metrics, has_console) if is_for_machines else None,
+        replica=runtime.replica,
     )
     run_server(running, serving)
 
 
-def _log_fields(options: ServeOptions, app: App, security: Security | None, has_metrics: bool) -> dict[str, object]:
+def _log_fields(
+    options: ServeOptions, app: App, security: Security | None, has_metrics: bool, has_console: bool
+) -> dict[str, object]:
     return {
         "agents": [agent.id for agent in app.agents],
         "public_url": options.server.public_url,
-        "store": options.runtime.store,
+        "store": store_text(options.runtime.store),
         "auth": list(security.schemes) if security else [],
         "metrics": has_metrics,
+        "console": has_console,
     }
 
 
@@ -222,11 +230,16 @@ def _app(options: ServeOptions, agents: Sequence[Agent], security: Security | No
     from parley.server.app import App
 
     server, runtime = options.server, options.runtime
+    unknown = sorted(set(runtime.agent_retention) - {agent.id for agent in agents})
+    if unknown and not options.many:
+        known = ", ".join(agent.id for agent in agents)
+        raise UsageError(f"--retention: no agent has the id {unknown[0]!r}; there are: {known}")
     return App(
         *agents,
         many=options.many,
         root=options.root_agent,
-        store=runtime.store,
+        store=runtime.open_store(),
+        hints=runtime.hints(),
         security=security,
         limits=server.limits,
         engine_limits=runtime.engine_limits,
@@ -238,7 +251,9 @@ def _app(options: ServeOptions, agents: Sequence[Agent], security: Security | No
         cors_origins=server.cors_origins,
         telemetry=telemetry,
         webhooks=server.webhook_policy(),
+        webhook_auth=server.webhook_auth_settings(),
         file_guard=runtime.file_guard,
         retention=runtime.retention,
+        agent_retention=runtime.agent_retention,
         drain_seconds=runtime.drain_seconds,
     )

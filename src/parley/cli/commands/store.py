@@ -1,4 +1,4 @@
-"""`parley store`: checks and copies the file of a store, also while a server uses it."""
+"""`parley store`: checks and copies the file of a store, and adds keys, also while a server uses it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from parley.cli.output.exit_codes import DONE, FAILED, run
 from parley.cli.output.help_text import ParleyCommand, ParleyGroup
 from parley.cli.output.transcript import console, size_of
 from parley.safe_text import printable_line
+from parley.sealed.errors import SecretError
+from parley.sealed.sources import KeyFile, key_file_beside
 from parley.stores.interface import StoreError
 from parley.stores.sqlite.maintenance import MAX_FINDINGS, FileMaintenance
-from parley.stores.urls import sqlite_path
+from parley.stores.urls import is_postgres, sqlite_path
 
 T = TypeVar("T")
 
@@ -39,7 +41,7 @@ ADVICE = (
 
 app = typer.Typer(
     cls=ParleyGroup,
-    help="Check and back up the file in which a server stores its tasks.",
+    help="Check and back up the file in which a server stores its tasks, and change its key.",
     rich_markup_mode=None,
 )
 
@@ -82,9 +84,51 @@ def backup(
     run(_back_up(_path(store), file), as_json=False)
 
 
+@app.command("rekey", cls=ParleyCommand, epilog=EXIT_CODES)
+def rekey(
+    store: Annotated[
+        str, typer.Argument(metavar="STORE", help="The store's URL, as parley serve --store has it.")
+    ] = DEFAULT,
+    store_key: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The file with the keys.", show_default="FILE.key beside a SQLite file"),
+    ] = None,
+) -> None:
+    """Add a new key for the secrets in a store, which a server then uses for all of them.
+
+    Works while servers use the store: within half a minute they encrypt new secrets with the new key, and the old
+    ones in the background. A server that does not run does so after its next start. The earlier keys stay in the file,
+    because older backups need them.
+
+    \b
+    Examples:
+      parley store rekey
+      parley store rekey postgresql://parley@db/parley --store-key /etc/parley/store.key
+    """
+    if store_key is None and is_postgres(store):
+        advice = "Name the file that its servers have: --store-key FILE."
+        raise typer.BadParameter(f"A PostgreSQL database has no file beside it. {advice}", param_hint="STORE")
+    run(_rekey(KeyFile(store_key if store_key is not None else key_file_beside(_path(store)))), as_json=False)
+
+
+async def _rekey(file: KeyFile) -> int:
+    try:
+        added = await asyncio.to_thread(file.add)
+    except SecretError as error:
+        console(stderr=True).print(printable_line(str(error)), style="red")
+        return FAILED
+    console().print(f"{file.path} has the new key {added.id}. Servers that use the file encrypt with it from now on.")
+    return DONE
+
+
 def _path(store: str) -> Path:
     if store == "memory:":
         raise typer.BadParameter("memory: has no file.", param_hint="STORE")
+    if is_postgres(store):
+        raise typer.BadParameter(
+            "PostgreSQL has tools of its own: pg_dump --format=custom backs a database up, pg_amcheck checks it.",
+            param_hint="STORE",
+        )
     try:
         return sqlite_path(store)
     except StoreError as error:

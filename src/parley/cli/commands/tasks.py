@@ -1,4 +1,4 @@
-"""`parley tasks`: lists, shows, watches and cancels the caller's tasks."""
+"""`parley tasks`: lists, shows, watches and cancels the caller's tasks; `tasks_data` exports and deletes them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from parley.cli.commands import tasks_data
 from parley.cli.commands.send import how_to_answer
 from parley.cli.options.client import AsJson, TaskId, WithClientOptions, non_empty_id
 from parley.cli.options.groups import with_option_groups
@@ -42,7 +43,7 @@ STATE_WIDTH = max(map(len, TaskState))
 
 app = typer.Typer(
     cls=ParleyGroup,
-    help="List, show, watch and cancel your tasks.",
+    help="List, show, watch, cancel, export and delete your tasks.",
     rich_markup_mode=None,
 )
 
@@ -247,3 +248,8 @@ async def cancel(
     if not is_canceled and not as_json:
         console(stderr=True).print("The task is not canceled, or not yet.")
     return DONE if is_canceled else FAILED
+
+
+# --- export and delete ------------------------------------------------------------------------------------------------
+
+tasks_data.add_commands(app)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
+from rich.console import Console
 
 from parley.cli.options.groups import with_option_groups
 from parley.cli.options.host import HostOptions, WithHostOptions
@@ -21,8 +23,10 @@ from parley.cli.options.server import ServerOptions, UsageError, WithServerOptio
 from parley.cli.options.settings import ShowConfig, log_settings, show_settings
 from parley.cli.output.exit_codes import fail
 from parley.cli.serving.agent_loading import TargetError, load_agent, warn_of_missing_description
-from parley.cli.serving.running import run_server
+from parley.cli.serving.console_setup import install_host_console
+from parley.cli.serving.running import run_server, run_worker_processes
 from parley.cli.serving.shutdown import report_drain
+from parley.cli.serving.worker_channel import announce, open_channel
 
 if TYPE_CHECKING:
     from parley.cli.serving.host_tokens import AdminToken
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from parley.host.host import Host
     from parley.host.mcp.config import McpServers
     from parley.host.remote.config import RemoteAgents
+    from parley.server.run import Bound
     from parley.server.telemetry.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
@@ -64,6 +69,8 @@ def up(
     """
     if show_config:
         show_settings(context)
+    if runtime.needs_workers:
+        raise typer.Exit(run_worker_processes(server, runtime))
     from parley.server.telemetry.logs import configure_logging
 
     configure_logging(server.log_format, server.log_level)
@@ -86,10 +93,13 @@ def _up(options: UpOptions) -> None:
     from parley.host.data.admin_token import AdminTokenError
     from parley.host.models.model import ModelError
     from parley.host.people import PeopleSettingError
+    from parley.server.reloading import reload_settings
     from parley.server.run import serve
     from parley.stores.interface import StoreError
 
     server, runtime = options.server, options.runtime
+    serving = runtime.applied_to(server.serving)
+    channel = open_channel(runtime.handover)
     audit = runtime.audit()
     token_file = TenantTokenFile(options.host.tenant_token_file) if options.host.tenant_token_file else None
     try:
@@ -100,6 +110,7 @@ def _up(options: UpOptions) -> None:
         admin = find_admin_token(options.host.admin_token_file, runtime.store, os.environ)
         host = _host(options, agents, admin, telemetry)
         host.models.model(host.models.default_model())
+        has_console = install_host_console(host, server)
     except (TargetError, AdminTokenError, ModelError, PeopleSettingError, StoreError, UsageError, ValueError) as error:
         fail(str(error), code=2)
 
@@ -111,18 +122,30 @@ def _up(options: UpOptions) -> None:
         admin=admin,
         token_file=token_file,
         has_metrics=telemetry.metrics is not None,
+        has_console=has_console,
     )
     is_for_machines = server.log_format == "json"
+
+    async def prepare() -> None:
+        await start.create_first_tenant()
+        await start.create_console_link()
+
+    def show(bound: Bound, console: Console) -> None:
+        if not is_for_machines:  # the log has the URLs
+            start.announce(bound, console)
+
     running = serve(
         host.app,
-        server.serving,
-        on_start=start.create_first_tenant,
-        on_ready=None if is_for_machines else start.announce,
+        serving,
+        on_start=prepare,
+        on_ready=lambda bound: announce(partial(show, bound), bound.url, channel),
+        on_drain_asked=channel.report_draining if channel is not None else None,
         on_drain=lambda runs: report_drain(runs, runtime, server.log_format),
-        on_hangup=audit.reopen if audit else None,
+        on_hangup=partial(reload_settings, host.app, audit=audit),
         log_fields=start.log_fields() if is_for_machines else None,
+        replica=runtime.replica,
     )
-    run_server(running, server.serving)
+    run_server(running, serving)
 
 
 # --- the host ---------------------------------------------------------------------------------------------------------
@@ -185,9 +208,15 @@ def _host(options: UpOptions, agents: tuple[GivenAgent, ...], admin: AdminToken,
         public_url=server.public_url,
         has_metrics=telemetry.metrics is not None,
     )
+    if runtime.agent_retention:
+        raise UsageError(
+            "--retention: the agents of a host belong to tenants. Set it for a tenant: "
+            "parley admin tenants change TENANT --retention-days 7"
+        )
     return Host(
         settings,
-        store=runtime.store,
+        store=runtime.open_store(),
+        hints=runtime.hints(),
         limits=server.limits,
         engine_limits=runtime.engine_limits,
         delivery_limits=runtime.delivery_limits,
@@ -195,6 +224,7 @@ def _host(options: UpOptions, agents: tuple[GivenAgent, ...], admin: AdminToken,
         cors_origins=server.cors_origins,
         telemetry=telemetry,
         webhooks=server.webhook_policy(),
+        webhook_auth=server.webhook_auth_settings(),
         file_guard=runtime.file_guard,
         retention=runtime.retention,
         drain_seconds=runtime.drain_seconds,

@@ -51,14 +51,14 @@ def prompt_for_secret(url: str, name: str, scheme: SecurityScheme) -> Login:
     kind = kinds_of(scheme)[0]
     is_basic = isinstance(scheme, HttpAuthScheme) and kind == "basic"
     wanted = "name:password" if is_basic else "secret"
-    secret = _read_secret(f"{printable_line(describe_scheme(name, scheme))}; the {wanted}")
+    secret = read_secret(f"{printable_line(describe_scheme(name, scheme))}; the {wanted}")
     if not secret or (is_basic and ":" not in secret):
         raise CredentialsError(f"Not a valid {wanted} for {describe_scheme(name, scheme)}")
     fields_for(name, scheme, secret, AgentInterface(url, Binding.JSONRPC, ""))  # raises if it cannot be sent
     return Login(origin=origin_of(url), scheme=name, kind=kind, secret=secret)
 
 
-def _read_secret(question: str) -> str:
+def read_secret(question: str) -> str:
     """A line from the terminal, without echo, or from standard input; empty if it has ended."""
     if not sys.stdin.isatty():
         return sys.stdin.buffer.readline().decode(errors="replace").rstrip("\r\n")
@@ -101,7 +101,7 @@ async def get_tokens(
         raise CredentialsError("The card offers no suitable flow of OAuth 2.0; see --flow")
     flow = flows[0]
     if flow is Flow.CLIENT_CREDENTIALS and client.client_secret is None:
-        client = replace(client, client_secret=_read_secret(f"The secret of {client.client_id}") or None)
+        client = replace(client, client_secret=read_secret(f"The secret of {client.client_id}") or None)
     endpoints = await find_endpoints(
         connections.channel,
         scheme,

@@ -31,17 +31,24 @@ class AccessOptions:
         Raises:
             UsageError, ValueError: the file is not valid, or conflicts with other options.
         """
-        if self.auth is None:
+        file = self.auth
+        if file is None:
             return None
+        from parley.server.security.reloading import ReloadableSecurity
+
+        return ReloadableSecurity(lambda: self._load(file, serving))
+
+    @staticmethod
+    def _load(file: Path, serving: Serving) -> Security:
         from parley.protocol.cards import MutualTlsScheme
         from parley.server.security.auth_file import load_security
 
-        security = load_security(self.auth)
+        security = load_security(file)
         asks_for_certificates = serving.tls is not None and serving.tls.client_authority is not None
         for name, scheme in security.schemes.items():
             if isinstance(scheme, MutualTlsScheme) and not asks_for_certificates:
                 raise UsageError(
-                    f"{self.auth}: the scheme {name} needs client certificates, which --tls-client-ca asks for."
+                    f"{file}: the scheme {name} needs client certificates, which --tls-client-ca asks for."
                 )
         return security
 

@@ -251,8 +251,34 @@ def client_options(
     )
 
 
+def optional_client_options(
+    url: Annotated[
+        str | None,
+        typer.Argument(metavar="URL", help="The agent's URL, or the URL of its card.", show_default=False),
+    ] = None,
+    token: Token = None,
+    header: Headers = None,
+    trust: TrustedOrigins = None,
+    ca: Authorities = None,
+    cert: Certificate = None,
+    key: CertificateKey = None,
+    binding: BindingChoice = None,
+    dialect: DialectChoice = None,
+    allow_private: AllowPrivate = False,
+    timeout: TimeoutSeconds = None,
+    catalog: CatalogChoice = None,
+) -> ClientOptions | None:
+    """The same for a command that can do without an agent. Raises BadParameter."""
+    if url is None:
+        return None
+    return client_options(url, token, header, trust, ca, cert, key, binding, dialect, allow_private, timeout, catalog)
+
+
 WithClientOptions = Annotated[ClientOptions, OptionGroup(client_options)]
 """The options of every command that calls an agent."""
+
+WithOptionalClient = Annotated[ClientOptions | None, OptionGroup(optional_client_options)]
+"""The options of a command that calls an agent if it is given one."""
 
 
 def tls_of(authorities: Path | None, certificate: Path | None, key: Path | None) -> Tls | None:

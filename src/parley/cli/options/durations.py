@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
 
@@ -27,6 +28,21 @@ def read_duration(text: str, option: str) -> timedelta:
         advice = "Write for example 90s, 12h, 1h30m or 30d, up to 100 years."
         raise typer.BadParameter(f"Invalid duration: {text!r}. {advice}", param_hint=option)
     return duration
+
+
+def read_retention(text: str, option: str) -> tuple[timedelta | None, Mapping[str, timedelta]]:
+    """How long finished tasks are kept, and those of single agents: `30d,currency=7d`.
+
+    Raises:
+        BadParameter: a part of it is not a duration, or is there twice.
+    """
+    kept: dict[str, timedelta] = {}
+    for part in text.split(",") if text else ():
+        agent, is_of_agent, duration = part.rpartition("=")
+        if agent.strip() in kept or (is_of_agent and not agent.strip()):
+            raise typer.BadParameter(f"Invalid: {text!r}. Write for example 30d,currency=7d.", param_hint=option)
+        kept[agent.strip()] = read_duration(duration.strip(), option)
+    return kept.pop("", None), kept
 
 
 def read_seconds(text: str) -> float:

@@ -187,6 +187,15 @@ _SEND_WINDOW = LimitOption(
     Section.TASKS,
     may_be_zero=True,
 )
+_WEBHOOK_PAUSED_FOR = LimitOption(
+    "webhook-paused-for",
+    DeliveryLimits,
+    "paused_for",
+    TIME,
+    "How long a failing webhook is paused before one last call; 0 gives its events up at once.",
+    Section.WEBHOOK_LIMITS,
+    may_be_zero=True,
+)
 _RUN_ATTEMPTS = LimitOption(
     "run-attempts",
     Limits,
@@ -265,6 +274,8 @@ ENGINE_LIMITS = (
         ),
         ("cancel-timeout", "cancel_seconds", TIME, "Time for a canceled handler to clean up."),
         ("blocked-warning", "blocked_seconds", TIME, "Log a handler that blocks the event loop for so long."),
+        ("lease", "lease_seconds", TIME, "Other processes take over the runs of one that is silent for so long."),
+        ("poll", "poll_seconds", TIME, "How often to look for changes by other processes if no hint arrives."),
         ("max-runs", "runs_at_once", COUNT, "Runs at the same time."),
         ("max-waiting", "sends_waiting", COUNT, "Messages that wait for a run."),
     ),
@@ -295,6 +306,8 @@ ENGINE_LIMITS = (
         ("webhook-attempts", "attempts", COUNT, "Calls for one event."),
         ("webhook-first-pause", "first_pause", TIME, "The pause before the second call; then it doubles."),
         ("webhook-longest-pause", "longest_pause", TIME, "The longest pause before the next call."),
+        ("webhook-retry-for", "retry_for", TIME, "How long an event is retried before its webhook is paused."),
     ),
+    _WEBHOOK_PAUSED_FOR,
 )
 """The limits of tasks, runs and webhook calls."""

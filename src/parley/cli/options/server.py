@@ -22,6 +22,7 @@ from parley.cli.options.groups import OptionGroup
 from parley.cli.options.limits import NO_CHANGES, SERVER_LIMITS, LimitValues, limit_options
 from parley.cli.output.exit_codes import fail
 from parley.cli.output.help_text import Section
+from parley.console.settings import ConsoleMode
 from parley.network.urls import AGENT, InvalidUrlError, parse_url
 from parley.protocol.errors import ParleyError
 from parley.server.limits import ServerLimits
@@ -29,17 +30,19 @@ from parley.server.listener.limits import ListenerLimits
 from parley.server.security.throttle import RateLimits
 
 if TYPE_CHECKING:
+    from parley.keys.signing_key import SigningKeys
     from parley.server.listener.tls import TlsFiles
-    from parley.server.pages.signer import Signer
     from parley.server.run import Serving
     from parley.server.telemetry.audit import AuditTrail
     from parley.server.telemetry.telemetry import Telemetry
+    from parley.server.webhooks.auth_settings import WebhookAuthSettings
     from parley.server.webhooks.guard import WebhookPolicy
 
 GRPC_PORT = 50051
 GRPC_MODULES = ("grpc", "grpc_health", "grpc_reflection")
 
 WebhookTargets: TypeAlias = Literal["public", "any", "off"]
+WebhookChallenge: TypeAlias = Literal["never", "private", "always"]
 LogFormat: TypeAlias = Literal["text", "json"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 ClientAuth: TypeAlias = Literal["required", "optional"]
@@ -63,6 +66,9 @@ class ServerOptions:
     webhooks: WebhookTargets
     webhook_hosts: tuple[str, ...]
     webhook_proxy: bool
+    webhook_auth: Path | None
+    webhook_challenge: WebhookChallenge
+    console: ConsoleMode
     metrics: bool | None
     log_format: LogFormat
     log_level: LogLevel
@@ -87,34 +93,47 @@ class ServerOptions:
         if self.webhooks == "off":
             return None
         return WebhookPolicy(
-            allow_private=self.webhooks == "any", allowed_hosts=self.webhook_hosts, use_proxy=self.webhook_proxy
+            allow_private=self.webhooks == "any",
+            allowed_hosts=self.webhook_hosts,
+            use_proxy=self.webhook_proxy,
+            challenge=self.webhook_challenge,
         )
 
-    def signer(self) -> Signer | None:
+    def webhook_auth_settings(self) -> WebhookAuthSettings | None:
+        """How webhooks are authenticated to, beyond what their configs contain.
+
+        Raises:
+            UsageError: the file is not valid.
+        """
+        if self.webhook_auth is None:
+            return None
+        from parley.server.security.auth_file import AuthFileError
+        from parley.server.webhooks.auth_settings import load_webhook_auth
+
+        try:
+            return load_webhook_auth(self.webhook_auth)
+        except AuthFileError as error:
+            raise UsageError(str(error)) from error
+
+    def signer(self) -> SigningKeys | None:
         """What signs the cards.
 
         Raises:
-            UsageError: the file has no valid key.
+            UsageError: the file has no valid key, or the folder cannot be used.
         """
         file = self.signing_key
         if file is None:
             return None
-        import msgspec
-
+        from parley.keys.given_keys import FileKey
+        from parley.keys.key_ring import KeyRing
         from parley.protocol.errors import LocalProtocolError
-        from parley.protocol.signing import load_key
-        from parley.server.pages.signer import Signer
 
         try:
-            text = file.read_text()
-            key = load_key(msgspec.json.decode(text, type=dict[str, object]) if text.lstrip().startswith("{") else text)
+            return KeyRing(file) if file.is_dir() else FileKey(file)
         except OSError as error:
             raise UsageError(f"{file} cannot be read: {error.strerror}") from error
-        except (ValueError, LocalProtocolError) as error:
-            raise UsageError(f"{file} is not a valid signing key: {error}") from error
-        if not key.is_private:
-            raise UsageError(f"{file} holds a public key; signing needs the private one.")
-        return Signer(key, key.kid or key.thumbprint())
+        except LocalProtocolError as error:
+            raise UsageError(str(error)) from error
 
 
 def _tracing() -> Any:
@@ -186,12 +205,34 @@ _cards = partial(typer.Option, rich_help_panel=Section.CARDS)
 _webhooks = partial(typer.Option, rich_help_panel=Section.WEBHOOKS)
 _logs = partial(typer.Option, rich_help_panel=Section.LOGS)
 
+# Options that `parley console` has as well.
+HostOption: TypeAlias = Annotated[str, _network(metavar="HOST", help="The address to listen on.")]
+TlsCertOption: TypeAlias = Annotated[Path | None, _security(metavar="FILE", help="The certificate chain, in PEM.")]
+TlsKeyOption: TypeAlias = Annotated[Path | None, _security(metavar="FILE", help="The certificate's key, in PEM.")]
+TrustedProxyOption: TypeAlias = Annotated[
+    list[str] | None,
+    _network(metavar="ADDRESS", callback=_networks, help="Trust X-Forwarded-… headers from this address or network."),
+]
+AllowedHostOption: TypeAlias = Annotated[
+    list[str] | None,
+    _network(
+        metavar="NAME", callback=host_names, help="Also answer under this host name; .example.com for all subdomains."
+    ),
+]
+AccessLogOption: TypeAlias = Annotated[bool, _logs(help="Log every HTTP request.")]
+LogFormatOption: TypeAlias = Annotated[
+    LogFormat, _logs(metavar="FORMAT", help="The format of log lines: text or json.")
+]
+LogLevelOption: TypeAlias = Annotated[
+    LogLevel, _logs(metavar="LEVEL", help="The log level: debug, info, warning or error.")
+]
+
 WithServerLimits = Annotated[LimitValues, OptionGroup(limit_options(*SERVER_LIMITS))]
 
 
 def server_options(
     limits: WithServerLimits = NO_CHANGES,
-    host: Annotated[str, _network(metavar="HOST", help="The address to listen on.")] = "127.0.0.1",
+    host: HostOption = "127.0.0.1",
     port: Annotated[int, _network(metavar="PORT", min=0, max=65_535, help="The HTTP port; 0 picks a free one.")] = 8080,
     grpc_port: Annotated[
         str | None,
@@ -212,30 +253,19 @@ def server_options(
             help="The public address of gRPC, if it differs; the card has it as given.",
         ),
     ] = None,
-    tls_cert: Annotated[Path | None, _security(metavar="FILE", help="The certificate chain, in PEM.")] = None,
-    tls_key: Annotated[Path | None, _security(metavar="FILE", help="The certificate's key, in PEM.")] = None,
+    tls_cert: TlsCertOption = None,
+    tls_key: TlsKeyOption = None,
     tls_client_ca: Annotated[
         Path | None, _security(metavar="FILE", help="Accept client certificates from this authority (mutual TLS).")
     ] = None,
     tls_client_auth: Annotated[
         ClientAuth, _security(metavar="HOW", help="Whether callers must present a certificate: required or optional.")
     ] = "required",
-    trusted_proxy: Annotated[
-        list[str] | None,
-        _network(
-            metavar="ADDRESS", callback=_networks, help="Trust X-Forwarded-… headers from this address or network."
-        ),
-    ] = None,
-    allowed_host: Annotated[
-        list[str] | None,
-        _network(
-            metavar="NAME",
-            callback=host_names,
-            help="Also answer under this host name; .example.com for all subdomains.",
-        ),
-    ] = None,
+    trusted_proxy: TrustedProxyOption = None,
+    allowed_host: AllowedHostOption = None,
     signing_key: Annotated[
-        Path | None, _cards(metavar="FILE", help="Sign the cards with this key, PEM or JWK.")
+        Path | None,
+        _cards(metavar="PATH", help="Sign with this key, PEM or JWK, or with those in this folder. See parley keys."),
     ] = None,
     cors_origin: Annotated[
         list[str] | None,
@@ -255,14 +285,31 @@ def server_options(
     webhook_proxy: Annotated[
         bool, _webhooks(help="Call webhooks through the proxy that HTTPS_PROXY names.", show_default="on")
     ] = True,
+    webhook_auth: Annotated[
+        Path | None,
+        _webhooks(metavar="FILE", help="OAuth2 clients and certificates for webhooks, in TOML, and which are signed."),
+    ] = None,
+    webhook_challenge: Annotated[
+        WebhookChallenge,
+        _webhooks(
+            metavar="WHICH",
+            help="Which webhooks must echo a token before their first call: never, private or always.",
+        ),
+    ] = "never",
+    console: Annotated[
+        ConsoleMode,
+        _network(
+            metavar="auto|on|off",
+            help="A page for people at /console.",
+            show_default="on loopback, and where callers must authenticate",
+        ),
+    ] = "auto",
     metrics: Annotated[
         bool | None, _logs(help="Prometheus metrics at /metrics.", show_default="on loopback only")
     ] = None,
-    access_log: Annotated[bool, _logs(help="Log every HTTP request.")] = False,
-    log_format: Annotated[LogFormat, _logs(metavar="FORMAT", help="The format of log lines: text or json.")] = "text",
-    log_level: Annotated[
-        LogLevel, _logs(metavar="LEVEL", help="The log level: debug, info, warning or error.")
-    ] = "info",
+    access_log: AccessLogOption = False,
+    log_format: LogFormatOption = "text",
+    log_level: LogLevelOption = "info",
 ) -> ServerOptions:
     """Build the value from the options.
 
@@ -295,6 +342,9 @@ def server_options(
         webhooks=webhooks,
         webhook_hosts=tuple(webhook_host or ()),
         webhook_proxy=webhook_proxy,
+        webhook_auth=webhook_auth,
+        webhook_challenge=webhook_challenge,
+        console=console,
         metrics=metrics,
         log_format=log_format,
         log_level=log_level,

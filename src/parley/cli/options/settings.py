@@ -21,12 +21,13 @@ import typer
 from parley.cli.options.groups import OptionGroup
 from parley.cli.options.settings_file import FILE, SettingsFile, read_settings_file, suggestion
 from parley.cli.output.help_text import SHOW_LIMITS, ParleyCommand, Section
+from parley.cli.output.store_text import has_password
 
 logger = logging.getLogger(__name__)
 
 PREFIX = "PARLEY_"
 CONFIG_VARIABLE = "PARLEY_CONFIG"
-TABLES = ("serve", "up", "proxy")
+TABLES = ("serve", "up", "proxy", "console")
 """The commands that have a table in the file."""
 
 _OTHER_VARIABLES = {CONFIG_VARIABLE, "PARLEY_CLIENT_SECRET", "PARLEY_ADMIN_TOKEN"}
@@ -38,8 +39,6 @@ _WITHOUT_VARIABLE = {"header"}
 """Lists in variables are separated by spaces, which headers contain."""
 
 _SECRETS = {"token", "header"}
-
-_URL_PASSWORD = re.compile(r"://[^/@\s]*:[^/@\s]+@")
 
 _NUMERIC = re.compile(r"N|TIME|SIZE|PORT")
 """The metavars of options that take a number, among others."""
@@ -220,7 +219,7 @@ def _line(context: Any, setting: Any) -> str:
         return f"# {key} is not set"
     otherwise = "default" if is_default(context, setting.name) else "command line"
     origin = context.command.where_set(context, setting) or otherwise
-    if key in _SECRETS or (isinstance(value, str) and _URL_PASSWORD.search(value)):
+    if key in _SECRETS or (isinstance(value, str) and has_password(value)):
         return f"# {key} is secret  # {origin}"
     is_number = _takes_number(setting) and isinstance(value, str) and value.isdecimal()
     return f"{key} = {value if is_number else _toml(value)}  # {origin}"

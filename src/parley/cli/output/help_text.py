@@ -48,6 +48,7 @@ class Section(StrEnum):
     TENANTS = "Tenants"
     NETWORK = "Network"
     TASKS = "Tasks"
+    CLUSTER = "Several processes"
     CARDS = "Cards"
     SECURITY = "Security"
     WEBHOOKS = "Webhooks"

@@ -15,10 +15,12 @@ from msgspec import structs
 from rich.console import Console
 from rich.text import Text
 
+from parley.cli.output.authorization_text import describe_authorization
 from parley.cli.output.downloads import Downloads
 from parley.cli.output.orchestration import step_of
 from parley.dialects.v1_0 import DIALECT
 from parley.forms.fields import form_in
+from parley.protocol.authorization import decode_authorization
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
 from parley.protocol.lifecycle import ends_stream
 from parley.protocol.messages import DataPart, Message, Part, RawPart, Role, TextPart, UrlPart
@@ -123,7 +125,7 @@ class Transcript:
                     self.show_parts(said)
             case TaskState.INPUT_REQUIRED | TaskState.AUTH_REQUIRED:
                 if status.state is TaskState.AUTH_REQUIRED:
-                    self.note("The agent needs authentication.", "magenta")
+                    self.note(describe_authorization(decode_authorization(status)), "magenta")
                 # A form is filled in field by field; its schema is for programs.
                 schema = form_in(said)
                 self.show_parts(part for part in said if schema is None or getattr(part, "data", None) is not schema)

@@ -31,6 +31,7 @@ from parley.protocol.cards import (
 )
 from parley.protocol.negotiation import accepts
 from parley.server.app import App
+from parley.server.contracts import CONSOLE_PATH
 from parley.server.run import Bound, is_loopback
 from parley.server.security.authentication import Security
 
@@ -51,6 +52,7 @@ class Announcement:
     """What happens to tasks when the server ends."""
     security: Security | None
     has_metrics: bool
+    has_console: bool = False
 
     @property
     def _agents(self) -> list[Agent]:
@@ -87,6 +89,8 @@ class Announcement:
         )
 
     def _rows(self) -> Iterator[tuple[str, str]]:
+        if self.has_console:
+            yield "console", f"{self._url}{CONSOLE_PATH}/"
         for agent in self._agents:
             base = self._base(agent, self._url)
             yield "card", f"{base}{CARD_PATH}"

@@ -27,6 +27,7 @@ from parley.host.constitution import INDEX
 from parley.host.data.admin_token import VARIABLE as ADMIN_VARIABLE
 from parley.host.data.tenant import Tenant
 from parley.network.urls import parse_url
+from parley.server.contracts import CONSOLE_PATH
 from parley.server.run import Bound, is_loopback
 
 EXAMPLE = "5 miles in km and 100 USD in EUR, then write that to notes.md"
@@ -60,6 +61,9 @@ class HostAnnouncement:
     """The file that holds a valid token of the tenant."""
     agents: frozenset[str]
     """The ids of the tenant's agents."""
+    has_console: bool = False
+    console_code: str | None = field(default=None, repr=False)
+    """The code of a link that logs a browser in as the tenant, once."""
 
     def show(self, console: Console) -> None:
         """Print it."""
@@ -69,7 +73,7 @@ class HostAnnouncement:
             f"hosts the agents of {tenants}",
             rows=self._rows(),
             access=self._access(),
-            lines=(*self._new_tokens(), *self._commands()),
+            lines=(*self._console_link(), *self._new_tokens(), *self._commands()),
             shutdown_note=shutdown_note(self.store),
         )
 
@@ -85,6 +89,8 @@ class HostAnnouncement:
 
     def _rows(self) -> Iterator[tuple[str, str]]:
         serving = self.server.serving
+        if self.has_console:
+            yield "console", f"{self._url}{CONSOLE_PATH}/"
         yield "card", f"{self._url}{CARD_PATH}"
         yield "A2A", f"{self._url}{AGENTS_PATH}ID  (JSON-RPC and HTTP+JSON; 0.3 and 1.0)"
         yield "API", f"{self._url}/v1/orchestrate, {self._url}/v1/agents, …"
@@ -117,6 +123,11 @@ class HostAnnouncement:
         if is_behind_tls or is_loopback(self.server.serving.host):
             return who
         return f"{who} {UNENCRYPTED_WARNING}"
+
+    def _console_link(self) -> Iterator[tuple[str, str]]:
+        if self.tenant is not None and self.console_code is not None:
+            title = f"Open the console as {_name(self.tenant)}; the link works once, within ten minutes"
+            yield title, f"{self._url}{CONSOLE_PATH}/#once={self.console_code}"
 
     def _new_tokens(self) -> Iterator[tuple[str, str]]:
         if self.tenant is not None and self.new_token is not None:

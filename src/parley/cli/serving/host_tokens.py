@@ -19,7 +19,7 @@ from parley.host.data.admin_token import PREFIX as ADMIN_PREFIX
 from parley.host.data.admin_token import VARIABLE as ADMIN_VARIABLE
 from parley.host.data.admin_token import load_admin_token
 from parley.host.data.tenant_tokens import PREFIX as TENANT_PREFIX
-from parley.stores.urls import sqlite_path
+from parley.stores.urls import is_postgres, sqlite_path
 
 MAX_READ = 1_000
 """Characters of a token file; a token has 68."""
@@ -44,7 +44,7 @@ class AdminToken:
 def find_admin_token(file: Path | None, store: str, environ: Mapping[str, str]) -> AdminToken:
     """The admin token in the environment, else in the file, else a new one, which is written to the file.
 
-    Without a file it is beside the store, and for a store in memory it is nowhere.
+    Without a file it is beside the store, for PostgreSQL in the working directory, and for a store in memory nowhere.
 
     Raises:
         AdminTokenError: the file cannot be read or written, or its token must not be used.
@@ -59,7 +59,9 @@ def find_admin_token(file: Path | None, store: str, environ: Mapping[str, str]) 
 
 
 def _beside(store: str) -> Path | None:
-    return None if store == "memory:" else Path(f"{sqlite_path(store)}.admin-token")
+    if store == "memory:":
+        return None
+    return Path("parley.admin-token" if is_postgres(store) else f"{sqlite_path(store)}.admin-token")
 
 
 class TenantTokenFile:

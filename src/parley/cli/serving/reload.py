@@ -70,14 +70,14 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def exit_with_reloader(pipe: int) -> None:
-    """End this process with SIGTERM when the reloader closes its end of the pipe, which it does when it ends."""
+def exit_with_parent(pipe: int) -> None:
+    """End this process with SIGTERM when its parent closes its end of the pipe, which it does when it ends."""
 
     def wait() -> None:
         os.read(pipe, 1)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    threading.Thread(target=wait, daemon=True, name="end with the reloader").start()
+    threading.Thread(target=wait, daemon=True, name="end with the parent").start()
 
 
 def free_port(host: str) -> int:

@@ -1,7 +1,7 @@
-"""The scope that a refused request lacked, from `WWW-Authenticate` (RFC 6750 section 3).
+"""What `WWW-Authenticate` says of a refused request: the scope it lacked, and where tokens come from.
 
-It goes into the error's message, for people, and into its details, for `credentials`. Parley's own agents put it there
-themselves, over every binding.
+The scope (RFC 6750 section 3) goes into the error's message, for people. It and the URL of the protected resource
+metadata (RFC 9728 section 5.1) go into the error's details, for `credentials`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from parley.protocol.errors import A2AError, PermissionDeniedError, UnauthenticatedError
+from parley.protocol.errors import MAX_TEXT, A2AError, PermissionDeniedError, UnauthenticatedError
 
 SCOPE = "scope"
 """The error detail that holds the missing scopes, separated by spaces."""
+
+RESOURCE_METADATA = "resource_metadata"
+"""The error detail that holds the URL of the protected resource metadata."""
 
 _PART = re.compile(
     r'[\s,]*(?:(?P<name>[\w-]+)\s*=\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s,"]*))|(?P<scheme>[\w-]+))'
@@ -20,11 +23,15 @@ _PART = re.compile(
 _SCOPES = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*")  # RFC 6749 section 3.3
 
 
-def with_missing_scope(error: A2AError, headers: Mapping[str, str]) -> A2AError:
-    """The error with the missing scopes, if the refusal names any."""
-    if not isinstance(error, UnauthenticatedError | PermissionDeniedError) or missing_scopes(error):
+def with_challenge(error: A2AError, headers: Mapping[str, str]) -> A2AError:
+    """The error with the missing scopes and the URL of the metadata, if the refusal names them."""
+    if not isinstance(error, UnauthenticatedError | PermissionDeniedError):
         return error
-    bearer = _parameters(headers.get("www-authenticate", ""), "bearer")
+    bearer = parameters_of(headers.get("www-authenticate", ""), "bearer")
+    if RESOURCE_METADATA in bearer:
+        error.details.setdefault(RESOURCE_METADATA, bearer[RESOURCE_METADATA][:MAX_TEXT])
+    if missing_scopes(error):
+        return error
     scope = bearer.get("scope", "")
     if bearer.get("error") != "insufficient_scope" or not _SCOPES.fullmatch(scope):
         return error
@@ -43,7 +50,7 @@ def missing_scopes(error: A2AError) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-def _parameters(header: str, scheme: str) -> dict[str, str]:
+def parameters_of(header: str, scheme: str) -> dict[str, str]:
     """The parameters of one scheme's challenge in a header that may hold several challenges."""
     found: dict[str, str] = {}
     current = ""

@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 from msgspec import structs
 
-from parley.client.credentials.challenges import missing_scopes
+from parley.client.credentials.challenges import RESOURCE_METADATA, missing_scopes
 from parley.client.credentials.oauth import (
     UNKNOWN_SERVER,
     AuthorizationServer,
@@ -31,7 +31,8 @@ from parley.client.credentials.oauth import (
     flow_of,
 )
 from parley.client.credentials.oauth_client import Flow, OAuthClient
-from parley.client.credentials.origins import origin_of
+from parley.client.credentials.origins import may_carry_secrets, origin_of
+from parley.client.credentials.protected_resource import ProtectedResource, read_resource, scheme_of
 from parley.client.credentials.schemes import (
     AuthFields,
     MissingSecret,
@@ -68,6 +69,9 @@ __all__ = ["ANY_ORIGIN", "BoundCredentials", "Credentials", "Secret", "SecretReq
 
 ANY_ORIGIN = "*"
 """Among `origins`: secrets may go to every origin that the card names."""
+
+MAX_DOCUMENTS = 3
+"""Protected resource metadata that are read for one agent, whatever it answers."""
 
 logger = logging.getLogger(__name__)
 
@@ -179,6 +183,14 @@ class _LastRequest:
     by: object = None
     used: tuple[_UsedSecret, ...] = ()
     refused: frozenset[str] = frozenset()
+    url: str = ""
+    """The interface that was called."""
+    is_bare: bool = False
+    """Whether it was sent without credentials, so that the refusal says where tokens come from."""
+
+
+class UnknownServer(MissingSecret):
+    """There is a client of an authorization server, but neither the caller nor the card says of which."""
 
 
 # Of this asyncio task: a refusal concerns the request that was refused, not tokens that were fetched since.
@@ -207,6 +219,12 @@ class BoundCredentials:
         """By scheme, the token that the agent refused."""
         self._extra_scopes: dict[str, tuple[str, ...]] = {}
         """By scheme, scopes that the agent asked for beyond those of its card."""
+        self._resource: ProtectedResource | None = None
+        """What the agent has said of its tokens in a refusal, if the card says too little."""
+        self._server: OAuth2Scheme | None = None
+        """The authorization server that it has named then."""
+        self._metadata_urls: set[str] = set()
+        """The documents that were looked up: each once."""
 
     def __repr__(self) -> str:
         return f"BoundCredentials({self._credentials!r}, {sorted(self._origins)})"
@@ -220,11 +238,12 @@ class BoundCredentials:
         """
         last = _last.get()
         refused = last.refused if last.by is self else frozenset[str]()
-        _last.set(_LastRequest(self))
+        _last.set(_LastRequest(self, url=interface.url))
         if not self.may_send_to(interface.url):
             return self._without_credentials(options, interface)
         options = replace(options, headers={**options.headers, **self._credentials.headers})
         missing: list[str] = []
+        is_server_unknown = False
         failures: list[CredentialsError | ForbiddenTargetError] = []
         for requirement in self._alternatives():
             try:
@@ -235,13 +254,18 @@ class BoundCredentials:
                 proven = with_fields(options, [piece for piece, _ in proofs])
             except MissingSecret as reason:
                 missing.append(str(reason))
+                is_server_unknown |= isinstance(reason, UnknownServer)
             except (CredentialsError, ForbiddenTargetError) as error:
                 failures.append(error)
             else:
-                _last.set(_LastRequest(self, tuple(used for _, used in proofs if used is not None)))
+                used = tuple(used for _, used in proofs if used is not None)
+                _last.set(_LastRequest(self, used, url=interface.url))
                 return proven
         if failures:
             raise failures[0]  # why a secret does not work says more than which others are missing
+        if is_server_unknown and not self._metadata_urls:
+            _last.set(_LastRequest(self, url=interface.url, is_bare=True))
+            return options
         if not self._is_demanded or self._credentials.headers:
             return options
         raise CredentialsError(f"The agent demands {', or '.join(dict.fromkeys(missing))}")
@@ -251,12 +275,35 @@ class BoundCredentials:
         last = _last.get()
         if last.by is not self:  # another agent was called in between
             return False
+        has_learned = await self._look_up(error, last)
         has_added = self._add_scopes(missing_scopes(error), last.used)
         if isinstance(error, PermissionDeniedError):
             return has_added
         self._refused.update({used.name: used.token for used in last.used if used.token is not None})
         _last.set(_LastRequest(self, refused=frozenset(used.name for used in last.used)))
-        return bool(last.used)
+        if last.is_bare and not has_learned:
+            self._metadata_urls.add("")  # the next attempt fails with what is missing
+        return bool(last.used) or last.is_bare
+
+    async def _look_up(self, error: UnauthenticatedError | PermissionDeniedError, last: _LastRequest) -> bool:
+        """Read the metadata that a refusal names, once. Return True if they name an authorization server."""
+        url = error.details.get(RESOURCE_METADATA)
+        if last.used and not missing_scopes(error):
+            return False  # the token is the fault, and not where it comes from
+        if url is None or url in self._metadata_urls or len(self._metadata_urls) >= MAX_DOCUMENTS:
+            return False
+        self._metadata_urls.add(url)
+        try:
+            if not self.may_send_to(url):
+                if not may_carry_secrets(url):
+                    return False
+                self._check(url)
+            self._resource = await read_resource(self._channel, url, last.url)
+            self._server = await scheme_of(self._channel, self._resource, self._check)
+        except (CredentialsError, ForbiddenTargetError) as problem:
+            logger.warning("The agent's protected resource metadata cannot be used: %s", problem)
+            return False
+        return True
 
     def may_send_to(self, url: str) -> bool:
         """Whether secrets may be sent to a URL."""
@@ -313,7 +360,12 @@ class BoundCredentials:
         scheme = self._card.security_schemes.get(name)
         flow = flow_of(scheme, Flow.CLIENT_CREDENTIALS) if isinstance(scheme, OAuth2Scheme) else None
         demanded = [*self._card.security, *(one for skill in self._card.skills for one in skill.security)]
-        return {*(flow.scopes if flow else ()), *(scope for one in demanded for scope in one.get(name, ()))}
+        of_resource = self._resource.scopes if self._resource is not None else ()
+        return {
+            *of_resource,
+            *(flow.scopes if flow else ()),
+            *(scope for one in demanded for scope in one.get(name, ())),
+        }
 
     # --- what the caller has ------------------------------------------------------------------------------------------
 
@@ -357,8 +409,10 @@ class BoundCredentials:
         scheme = declared if isinstance(declared, OAuth2Scheme | OpenIdConnectScheme) else UNKNOWN_SERVER
         if client.client_secret is None:
             raise MissingSecret(f"{describe_scheme(name, declared)}: log in first")
+        if client.issuer is None and scheme is UNKNOWN_SERVER and self._server is not None:
+            scheme = self._server
         if client.issuer is None and scheme is UNKNOWN_SERVER:
-            raise MissingSecret(
+            raise UnknownServer(
                 f"{describe_scheme(name, declared)}, but no authorization server is known: name the issuer"
             )
         is_offered = not isinstance(scheme, OAuth2Scheme) or flow_of(scheme, flow) is not None or scheme.metadata_url
@@ -367,6 +421,8 @@ class BoundCredentials:
         wanted = client.scopes
         if wanted is None:
             wanted = tuple(dict.fromkeys((*scopes, *self._extra_scopes.get(name, ()))))
+            if not wanted and self._resource is not None and scheme is self._server:
+                wanted = self._resource.scopes
         server_url = scheme.url if isinstance(scheme, OpenIdConnectScheme) else repr(scheme)
         key = ("client", *sorted(self._origins), name, server_url, client.issuer or "", client.client_id, *wanted)
 

@@ -135,6 +135,11 @@ async def read_metadata(channel: HttpChannel, url: str) -> Metadata:
     return Metadata(origin_of(url), issuer, facts)
 
 
+async def get_json(channel: HttpChannel, url: str) -> tuple[int, JsonObject]:
+    """The status and the JSON object at a URL, an empty one if it is something else. Raises UnansweredError."""
+    return await _exchange(channel, "GET", url, {}, {})
+
+
 async def discover(channel: HttpChannel, issuer: str) -> Metadata | None:
     """The metadata of an issuer from its well-known URLs, or None if it has none.
 
@@ -349,12 +354,11 @@ class AuthorizationServer:
 
     async def finish_device(self, code: DeviceCode, scopes: Sequence[str]) -> Tokens:
         """Wait until the person has authorized the device."""
-        form = {"grant_type": "urn:ietf:params:oauth:grant-type:device_code", "device_code": code.device_code}
         interval = code.interval
         while self._now() < code.expires_at:
             await self._sleep(interval)
             try:
-                return await self._token(form, scopes)
+                return await self.redeem_device(code, scopes)
             except RefusedError as error:
                 if error.error == "slow_down":
                     interval += 5  # RFC 8628 section 3.5
@@ -363,6 +367,15 @@ class AuthorizationServer:
             except UnansweredError:
                 interval = min(interval * 2, 60.0)
         raise CredentialsError("The code expired before it was confirmed; log in again")
+
+    async def redeem_device(self, code: DeviceCode, scopes: Sequence[str]) -> Tokens:
+        """The tokens of a device that the person has authorized, without waiting.
+
+        Raises:
+            RefusedError: not yet (`authorization_pending`), not so often (`slow_down`), or never.
+        """
+        form = {"grant_type": "urn:ietf:params:oauth:grant-type:device_code", "device_code": code.device_code}
+        return await self._token(form, scopes)
 
     def start_authorization(self, redirect_uri: str, scopes: Sequence[str]) -> AuthorizationRequest:
         """The URL for a person to open in a browser."""
@@ -411,7 +424,8 @@ class AuthorizationServer:
         return await self._token(form, scopes)
 
     def _resource(self) -> dict[str, str]:
-        return {"resource": self._client.resource} if self._client.resource else {}
+        named = {"resource": self._client.resource, "audience": self._client.audience}
+        return {name: value for name, value in named.items() if value}
 
     async def _token(self, form: Mapping[str, str], scopes: Sequence[str]) -> Tokens:
         url = self._endpoints.token_url

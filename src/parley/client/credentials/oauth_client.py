@@ -19,7 +19,8 @@ class OAuthClient:
     """A client of an authorization server. The secret is sent only to the server that `issuer` names.
 
     Without `issuer`, the secret goes only to a token endpoint at the agent's own origin. `scopes` replace those that
-    the card demands. `resource` is what the token is for (RFC 8707), for servers that require it.
+    the card demands. `resource` is what the token is for (RFC 8707), for servers that require it; some servers know it
+    as `audience`.
     """
 
     client_id: str
@@ -27,3 +28,4 @@ class OAuthClient:
     issuer: str | None = None
     scopes: tuple[str, ...] | None = None
     resource: str | None = None
+    audience: str | None = None

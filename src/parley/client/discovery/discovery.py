@@ -12,7 +12,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from msgspec import structs
@@ -56,12 +56,13 @@ VERSION = "A2A-Version"
 
 @dataclass(frozen=True, slots=True)
 class DiscoveredCard:
-    """A card, its URL, the version it is written in, and its signature if that was verified."""
+    """A card, its URL, the version it is written in, its signature if that was verified, and the document itself."""
 
     card: AgentCard
     url: str
     version: Version
     signature: VerifiedSignature | None = None
+    document: bytes = field(default=b"", repr=False, compare=False)
 
 
 class Discovery:
@@ -181,11 +182,11 @@ class Discovery:
         """The card in a document that comes from this URL. Raises PeerProtocolError or SignatureInvalidError."""
         if not self._signatures.applies_to(body):
             card, version = decode_any_card(body)
-            return DiscoveredCard(card, url, version)
+            return DiscoveredCard(card, url, version, document=body)
         verified = await verify(body, self._signatures, self._fetch_keys)
         card, version = decode_any_card(verified.payload)
         return DiscoveredCard(
-            structs.replace(card, signatures=(signature_at(body, verified.index),)), url, version, verified
+            structs.replace(card, signatures=(signature_at(body, verified.index),)), url, version, verified, body
         )
 
     async def _fetch_keys(self, url: str) -> bytes:

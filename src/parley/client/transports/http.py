@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 from msgspec import structs
 
-from parley.client.credentials.challenges import with_missing_scope
+from parley.client.credentials.challenges import with_challenge
 from parley.client.errors import ForbiddenTargetError, TimedOutError, UnreachableError
 from parley.client.options import Bounds, Timeouts
 from parley.client.transports.transport import CallOptions
@@ -218,7 +218,7 @@ def _phrase(status: int) -> str:
 
 def with_retry_after(error: A2AError, headers: Mapping[str, str]) -> A2AError:
     """The error with the reply's `Retry-After` and the scope that was missing."""
-    error = with_missing_scope(error, headers)
+    error = with_challenge(error, headers)
     seconds = headers.get("retry-after", "").strip()
     if seconds.isascii() and seconds.isdigit() and len(seconds) < 10:  # not the other form, a date by the agent's clock
         vars(error)["retry_after"] = int(seconds)

@@ -51,6 +51,8 @@ class JsonRpcTransport:
         id, body = self._encode(operation, request)
         reply = await self._channel.exchange("POST", self.interface.url, body, with_headers(options, JSON))
         result = self._result(id, reply)
+        if options.on_document is not None:
+            options.on_document(result)
         try:
             return self._dialect.decode_result(operation, result)
         except PeerProtocolError as error:
@@ -83,6 +85,8 @@ class JsonRpcTransport:
         reply = await self._channel.exchange("GET", url, b"", with_headers(options, JSON))
         if reply.status >= 400:
             raise http_error(reply)
+        if options.on_document is not None:
+            options.on_document(reply.body)
         return self._dialect.decode_card(reply.body)
 
     def _encode(self, operation: Operation, request: Request) -> tuple[bytes, bytes]:

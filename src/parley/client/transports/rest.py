@@ -54,6 +54,8 @@ class RestTransport:
         if reply.status >= 400:
             raise http_error(reply)
         content = reply.body or b"{}"  # some agents answer a deletion with an empty body
+        if options.on_document is not None:
+            options.on_document(content)
         try:
             return self._read(lambda dialect: dialect.decode_result(operation, content))
         except PeerProtocolError as error:

@@ -7,7 +7,7 @@ an agent reports is raised as an `A2AError`, invalid A2A as a `PeerProtocolError
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -30,6 +30,8 @@ class CallOptions:
     quiet: float = 90.0
     after: str | None = None
     """The cursor of the last received event; a stream continues after it."""
+    on_document: Callable[[bytes], None] | None = field(default=None, repr=False, compare=False)
+    """Gets the JSON of the result as it arrived, which signatures of a card cover. gRPC has none."""
 
 
 class ReceivedEvent(Struct, frozen=True, gc=False):

@@ -10,8 +10,8 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from parley.cluster.hints import Hint, HintKind
 from parley.engine.caller import Caller
-from parley.engine.ownership.hints import Hint, HintKind
 from parley.engine.runs.run import Run
 from parley.protocol.errors import ParleyError
 from parley.stores.interface import ConflictError, InboxItem, StoreError
@@ -62,9 +62,26 @@ class InboxReader:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._under_way: set[str] = set()
+        self._is_reading = self._must_read = False
 
     async def read(self) -> None:
-        """Handle all items in the inbox. Raises StoreError."""
+        """Handle all items in the inbox. Hints that come while it is read are followed by one more read.
+
+        Raises:
+            StoreError: it cannot be read now.
+        """
+        self._must_read = True
+        if self._is_reading:
+            return
+        self._is_reading = True
+        try:
+            while self._must_read:
+                self._must_read = False
+                await self._read_once()
+        finally:
+            self._is_reading = False
+
+    async def _read_once(self) -> None:
         engine = self._engine
         for item in await engine.store.inbox.items(engine.lease.worker):
             run = engine.runs.find(item.key)

@@ -3,14 +3,18 @@
 A worker is one engine in one process. The lease is renewed five times in its duration. In a store that is not shared
 it never ends, because the store belongs to this process. A worker whose lease expired while it was suspended may
 continue: the store refuses what it writes to tasks that others have claimed. It must check only before a side effect.
+With each renewal the worker reports what it does, and hears whether it was asked to drain.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Callable
 from math import inf
 
 from parley.engine.clock import Clock
+from parley.protocol.jsonvalue import JsonObject
 from parley.stores.interface import Store, StoreError
 
 logger = logging.getLogger(__name__)
@@ -22,14 +26,28 @@ RENEWALS = 5
 class Lease:
     """This worker's lease."""
 
-    def __init__(self, store: Store, worker: str, *, clock: Clock, seconds: float) -> None:
+    def __init__(
+        self,
+        store: Store,
+        worker: str,
+        *,
+        clock: Clock,
+        seconds: float,
+        report: Callable[[], JsonObject] | None = None,
+        on_drain_asked: Callable[[], None] | None = None,
+    ) -> None:
+        """`report` is what the worker says of itself; `on_drain_asked` is called when it was asked to drain."""
         self.worker = worker
         self._store = store
         self._clock = clock
         self._seconds = seconds if store.is_shared else inf
+        self._report = report
+        self._on_drain_asked = on_drain_asked
         self._renewed_at = clock.monotonic()
         self._epoch = 1
         self._is_released = False
+        self._changing = asyncio.Lock()
+        """So that a renewal which is under way cannot come after the release."""
 
     @property
     def epoch(self) -> int | None:
@@ -40,11 +58,17 @@ class Lease:
 
     async def renew(self) -> None:
         """Acquire the lease, or extend it: it now lasts for its full duration. Raises StoreError."""
-        now = self._clock.monotonic()
-        await self._store.leases.renew(self.worker, seconds=self._seconds)
-        if self.epoch is None:
-            self._epoch += 1
-        self._renewed_at = now
+        async with self._changing:
+            if self._is_released:
+                return
+            now = self._clock.monotonic()
+            report = self._report() if self._report is not None and self._store.is_shared else None
+            is_asked = await self._store.leases.renew(self.worker, seconds=self._seconds, report=report)
+            if self.epoch is None:
+                self._epoch += 1
+            self._renewed_at = now
+        if is_asked and self._on_drain_asked is not None:
+            self._on_drain_asked()
 
     async def keep_renewing(self) -> None:
         """Renew the lease regularly."""
@@ -59,8 +83,9 @@ class Lease:
 
     async def release(self) -> None:
         """End the lease, so that others can claim at once what this worker still holds."""
-        self._is_released = True
-        try:
-            await self._store.leases.release(self.worker)
-        except StoreError as error:
-            logger.warning("The lease of this worker could not be released; it ends by itself: %s", error)
+        async with self._changing:
+            self._is_released = True
+            try:
+                await self._store.leases.release(self.worker)
+            except StoreError as error:
+                logger.warning("The lease of this worker could not be released; it ends by itself: %s", error)

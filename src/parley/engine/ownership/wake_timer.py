@@ -2,7 +2,8 @@
 
 A task that sleeps is a row of the store and nothing else. When it is due, it is claimed like the tasks of dead workers.
 The timer only makes this punctual: claims are also made from time to time, and they find whatever is due, for example
-after the system clock was set.
+after the system clock was set. In a shared store, what is due within a moment is claimed together, because every worker
+looks for it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from parley.engine.engine import Engine
 
 logger = logging.getLogger(__name__)
+
+TOGETHER_SECONDS = 0.05
+"""How late a task of a shared store may be woken. So each worker looks at most twenty times a second for due tasks."""
 
 
 class WakeTimer:
@@ -48,6 +52,7 @@ class WakeTimer:
 
     async def _wait(self, moment: datetime) -> None:
         clock = self._engine.clock
-        await clock.sleep((moment - clock.now()).total_seconds())
+        late = TOGETHER_SECONDS if self._engine.store.is_shared else 0.0
+        await clock.sleep((moment - clock.now()).total_seconds() + late)
         self._due = self._timer = None
         self._engine.claims.claim_now()

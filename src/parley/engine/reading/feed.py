@@ -63,12 +63,16 @@ class Feed(Struct, eq=False):
     def note(self, seq: int) -> None:
         """Note that another worker has written events up to a number. Readers get them from the store."""
         if seq > self.last_seq:
-            self._events.clear()
-            self._sizes.clear()
-            self._bytes = 0
-            self.last_seq = seq
-            self._first_seq = seq + 1
+            self.correct(seq)
             self._wake()
+
+    def correct(self, seq: int) -> None:
+        """Set the number of the task's last event, also to a lower one: a hint may be wrong. Memory is emptied."""
+        self._events.clear()
+        self._sizes.clear()
+        self._bytes = 0
+        self.last_seq = seq
+        self._first_seq = seq + 1
 
     @property
     def is_awaited(self) -> bool:
@@ -108,7 +112,9 @@ class Feed(Struct, eq=False):
         return fold(None, self._events)
 
     async def wait(self) -> None:
-        """Return when something was published.
+        """Return when something was published, or the readers were cut off.
+
+        What was published before that is still to be read: the next wait raises.
 
         Raises:
             UnavailableError: the task cannot be followed any longer; its reader may come back with its cursor.
@@ -122,7 +128,6 @@ class Feed(Struct, eq=False):
             if future in self._waiting:  # a reader that goes away, not one that was woken
                 self._waiting.remove(future)
             raise
-        self._check()
 
     def _check(self) -> None:
         if self.failure is not None:
@@ -143,6 +148,7 @@ class Feeds:
         self._limits = limits
         self._feeds: dict[TaskKey, Feed] = {}
         self._failure: ParleyError | None = None
+        self._polls = 0
 
     def use(self, key: TaskKey, agent: str) -> Feed:
         """The feed of a task of an agent; its user calls `release` in the end."""
@@ -162,10 +168,14 @@ class Feeds:
         """The feed of a task, if it is in use."""
         return self._feeds.get(key)
 
-    async def poll(self, is_written_here: Callable[[TaskKey], bool]) -> None:
-        """Look for new events of the tasks that have waiting readers and are written by other workers."""
+    async def poll(self, is_written_here: Callable[[TaskKey], bool], *, parts: int = 1) -> None:
+        """Look for new events of the tasks that have waiting readers and are written by other workers.
+
+        With several `parts`, each call looks at one part of the tasks, and the next call at the next part.
+        """
+        self._polls += 1
         for key, feed in tuple(self._feeds.items()):
-            if feed.is_awaited and not is_written_here(key):
+            if feed.is_awaited and not is_written_here(key) and hash(key) % parts == self._polls % parts:
                 await self.look(key)
 
     async def look(self, key: TaskKey) -> None:
@@ -177,6 +187,18 @@ class Feeds:
             feed.fail(TaskNotFoundError.for_task(key.task_id))
         else:
             feed.note(head.last_seq)
+
+    async def verify(self, key: TaskKey, feed: Feed, seq: int) -> None:
+        """Find out why a task does not have the event that its feed knows of, and correct the feed.
+
+        Raises:
+            TaskNotFoundError: the task was deleted before its reader had read it.
+        """
+        head = await self._store.tasks.head(key)
+        if head is None:
+            raise TaskNotFoundError.for_task(key.task_id)
+        if head.last_seq < seq == feed.last_seq:
+            feed.correct(head.last_seq)
 
     def fail_all(self) -> None:
         """Cut all readers off because the engine stops, also those still to come; their cursors stay good."""

@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 
 from parley.engine.reading.feed import Feed, Feeds, NumberedEvent
 from parley.engine.store_errors import translated
-from parley.protocol.errors import TaskNotFoundError
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
 from parley.protocol.lifecycle import ends_stream
 from parley.stores.interface import TaskKey
@@ -149,7 +148,7 @@ class Follower:
         known_seq = feed.last_seq
         batch = await self._feeds.page(self._key, after=self._cursor)
         if not batch and known_seq > self._cursor:
-            raise TaskNotFoundError.for_task(self._key.task_id)  # deleted before it was read
+            await self._feeds.verify(self._key, feed, known_seq)
         self._is_live = feed.last_seq > 0 or not batch
         return batch
 

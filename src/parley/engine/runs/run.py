@@ -25,15 +25,16 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 from msgspec import Struct, field, structs
 
+from parley.cluster.hints import Hint, HintKind
 from parley.engine.caller import Caller
 from parley.engine.direct_replies import store_reply, withdraw_claim
-from parley.engine.ownership.hints import Hint, HintKind
-from parley.engine.program import Program
+from parley.engine.program import Program, Recovery
 from parley.engine.reading.feed import Feed
 from parley.engine.runs.emissions import Emissions, LimitExceededError
 from parley.engine.runs.journal import Journal
 from parley.engine.runs.sleeps import Sleeps
 from parley.engine.runs.steps import Steps
+from parley.engine.sealed_answers import open_answer
 from parley.protocol.errors import InternalError, InvalidParamsError, LocalProtocolError, ParleyError, UnavailableError
 from parley.protocol.events import ArtifactUpdate, MessageAdded, QuestionAsked, SleepStarted, StatusUpdate, TaskEvent
 from parley.protocol.jsonvalue import JsonObject
@@ -51,6 +52,7 @@ from parley.stores.interface import (
     SendKey,
     SendRecord,
     StoreError,
+    StoreUnavailableError,
     TaskKey,
     Write,
 )
@@ -139,6 +141,8 @@ class Run(Struct, kw_only=True, eq=False):
     """What is added to the metadata of the task when it ends."""
     failure: ParleyError | None = None
     """Why the run ended but its task did not: the store refused a write, or another worker has the task."""
+    was_store_unavailable: bool = False
+    """Whether the store refused a write for a reason of its own, so that another run may succeed."""
     _refusal: LocalProtocolError | None = None
     """Why its task cannot be completed."""
     _buffer: list[TaskEvent] = []
@@ -158,6 +162,8 @@ class Run(Struct, kw_only=True, eq=False):
     _last_written_status: tuple[TaskState, datetime] | None = None
     """The state of the task after all writes of this run so far, if there are any."""
     _is_writing: bool = False
+    _last_write: asyncio.Future[None] | None = None
+    """The write that was handed to the store last."""
     _is_scheduled: bool = False
     _waiting: list[tuple[int, asyncio.Future[None]]] = []
     _waiting_for_end: list[asyncio.Future[None]] = []
@@ -239,7 +245,7 @@ class Run(Struct, kw_only=True, eq=False):
             answer = self.journal.take_answer(name)
             self.emissions.report_question()
         if answer is not None:
-            return answer
+            return open_answer(self.engine.store.sealer, self.key, answer)
         if not (self.may_ask or is_demanded):
             self.refuse(QuestionForbiddenError())
         await self.steps.wait_until_idle()
@@ -311,7 +317,10 @@ class Run(Struct, kw_only=True, eq=False):
             UnavailableError: what began the run could not be stored.
         """
         await self._settle_through(max(self._begun_seq, self._effects_seq))
-        await self.check_held()
+        try:
+            await self.check_held()
+        except StoreError as error:  # whether it holds the task is not known: as if a write was refused
+            self._handle_write_error(error, is_new=False)
         if self.is_closed:  # the handler ignored its cancellation, or calls this from a `finally` block
             raise Stopped
 
@@ -421,22 +430,31 @@ class Run(Struct, kw_only=True, eq=False):
             self.engine.sends.resolve(self.key.owner, send)
         self._sends.clear()
 
-    async def return_attempt(self) -> None:
-        """Do not count this run as an attempt, because it was cut off on purpose before it made progress.
+    async def hand_on(self) -> None:
+        """Leave the task to the next worker, because the run was cut off on purpose; this is not counted as an attempt.
 
-        This is written after everything else.
+        This is written after everything else. In a shared store the task has no holder afterwards, so that another
+        worker can claim it at once. A task that must fail because its program is not to be run again keeps its holder.
         """
-        if not (self._has_progressed or self.wake_at is not None):
-            await self._write_attempts(self.attempt - 1)
+        if self._last_write is not None and not self._last_write.done():
+            await asyncio.wait({self._last_write})
+        if not self.holder or self.wake_at is not None:
+            return  # it has ended, waits for its caller or sleeps
+        is_free = self.engine.store.is_shared and (self.is_queued or self.program.recovery is Recovery.RERUN)
+        if is_free or not self._has_progressed:
+            await self._write_attempts(
+                0 if self._has_progressed else self.attempt - 1, holder="" if is_free else self.holder
+            )
+        if is_free and self.engine.hints is not None:
+            self.engine.hints.publish(Hint(HintKind.WORK, self.key))
 
-    async def _write_attempts(self, attempts: int) -> None:
-        """Keep how many attempts there were, without an event. If the store refuses, the former number stays."""
+    async def _write_attempts(self, attempts: int, *, holder: str) -> None:
+        """Keep how many attempts there were and who holds the task, without an event, unless the store refuses."""
         if self._last_written_status is None:
             return
         state, status_at = self._last_written_status
-        holder = self.holder
         write = Write(
-            self.key, self.seq, (), state, status_at, attempts=attempts, expected_holder=holder, holder=holder
+            self.key, self.seq, (), state, status_at, attempts=attempts, expected_holder=self.holder, holder=holder
         )
         with suppress(StoreError):
             await self.engine.store.tasks.write(write)
@@ -552,7 +570,7 @@ class Run(Struct, kw_only=True, eq=False):
         if self.is_recovered:  # counted before the program begins: it may be what crashes the process
             await self.settle()
             if was_working:
-                await self._write_attempts(self.attempt)
+                await self._write_attempts(self.attempt, holder=self.holder)
 
     async def fail(self, text: str) -> None:
         """End the task as failed, with a text that its caller may read."""
@@ -651,6 +669,7 @@ class Run(Struct, kw_only=True, eq=False):
         writing = self.engine.store.tasks.write(write)
         if not isinstance(writing, asyncio.Future):
             writing = asyncio.ensure_future(writing)
+        self._last_write = writing
         if writing.done():  # as a store in memory has it
             self._written(write, webhooks, begun, writing)
         else:
@@ -695,8 +714,9 @@ class Run(Struct, kw_only=True, eq=False):
             # Only callers of 0.1 choose ids, so only theirs can be in use already, by a task that they cannot see.
             self.failure = InvalidParamsError("This task id cannot be used; choose another", path="$.id")
         else:
-            logger.error("Task %s: the store refused a write: %s", self.key.task_id, error, extra=self.log_fields)
+            logger.error("Task %s: the store refuses: %s", self.key.task_id, error, extra=self.log_fields)
             self.failure = UnavailableError("The agent cannot store the task's progress now")
+            self.was_store_unavailable = isinstance(error, StoreUnavailableError)
             self.engine.store_health.refused()
         self.feed.fail(self.failure)
         self.engine.runs.give_up(self)

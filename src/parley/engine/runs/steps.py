@@ -118,6 +118,11 @@ class Steps(Struct, eq=False):
             self._in_progress[name, number] = step
         return step
 
+    @property
+    def in_progress(self) -> list[StepInProgress]:
+        """The steps that have begun and not ended, in the order in which they began."""
+        return list(self._in_progress.values())
+
     def end(self, step: StepInProgress) -> None:
         """Forget a step that is over."""
         self._in_progress.pop((step.name, step.number), None)

@@ -94,6 +94,12 @@ class Supervisor:
         """How many runs work and how many wait, for each agent that has any."""
         return {agent: (runs.working, len(runs.queue)) for agent, runs in self._of_agent.items()}
 
+    @property
+    def full_agents(self) -> frozenset[str]:
+        """The agents that have so many runs that another one would not begin at once."""
+        most = self._limits.runs_at_once
+        return frozenset([agent for agent, runs in self._of_agent.items() if runs.working >= most])
+
     def check_capacity(self, agent: str) -> None:
         """Check that an agent may get more work.
 
@@ -310,27 +316,39 @@ class Supervisor:
         """Accept no more work."""
         self._is_stopping = True
 
-    async def stop(self, *, grace: float) -> None:
-        """Give runs some seconds to finish, then cut the rest off. The next engine continues their tasks."""
+    async def stop(self, *, grace: float, hands_on: bool = False) -> None:
+        """Give runs some seconds to finish, then cut the rest off; return when all that they wrote is settled.
+
+        The next engine continues their tasks. With `hands_on`, others are there already: they get at once what has
+        not begun.
+        """
         self.stop_accepting()
         for run in [run for runs in self._of_agent.values() for run in runs.queue]:
             self._cut_off(run)
+            if hands_on:
+                self._in_background(run.hand_on())
+        if hands_on:
+            await self._cut_off_all([run for run in self._working if run.is_queued])
         if self._working and grace > 0:
             self._idle = asyncio.get_running_loop().create_future()
             await asyncio.wait({self._idle}, timeout=grace)
         if self._timekeeper is not None:
             self._timekeeper.cancel()
-        remaining = dict(self._working)
-        for run, work in remaining.items():
-            run.is_cut_off = True
-            work.cancel()
-        if remaining:
-            await asyncio.wait(set(remaining.values()), timeout=self._limits.cancel_seconds)
-        for run in remaining:
-            self._cut_off(run)
-            self._in_background(run.return_attempt())
+        await self._cut_off_all(list(self._working))
         if self._endings:
             await asyncio.wait(set(self._endings), timeout=self._limits.cancel_seconds)
+
+    async def _cut_off_all(self, runs: list[Run]) -> None:
+        """Cut off runs whose programs are at work, and hand their tasks on."""
+        works = {self._working[run] for run in runs}
+        for run in runs:
+            run.is_cut_off = True
+            self._working[run].cancel()
+        if works:
+            await asyncio.wait(works, timeout=self._limits.cancel_seconds)
+        for run in runs:
+            self._cut_off(run)
+            self._in_background(run.hand_on())
 
     def _cut_off(self, run: Run) -> None:
         """End a run without ending its task. The next engine continues it, and waiting callers are told to retry."""

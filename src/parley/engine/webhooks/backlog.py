@@ -30,9 +30,7 @@ class PendingWebhook:
     host: str
     digest: int
     """A hash of the config."""
-    attempts: int = 0
     has_more: bool = False
-    is_last_try: bool = False
     config_replaced: bool = False
     paused_until: float | None = None
     known_failures: int = -1
@@ -68,6 +66,10 @@ class Backlog:
     def find(self, webhook: Webhook) -> PendingWebhook | None:
         """A webhook, if it is in memory."""
         return self._held.get(webhook.key, {}).get(webhook.config.id or "")
+
+    def of_task(self, key: TaskKey) -> list[PendingWebhook]:
+        """The webhooks of a task that are in memory."""
+        return list(self._held.get(key, {}).values())
 
     def holds(self, key: TaskKey) -> bool:
         """Whether a webhook of a task is in memory."""

@@ -6,18 +6,22 @@ A webhook that is registered without an id gets its task's, in place of an earli
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Coroutine
+from datetime import datetime
 from functools import partial
 
+from parley.cluster.hints import Hint, HintKind, Hints
 from parley.engine.caller import Caller
 from parley.engine.limits import Limits
 from parley.engine.observer import Observer
-from parley.engine.ownership.hints import Hint, HintKind, Hints
+from parley.engine.outliving import outliving
 from parley.engine.reading.feed import Feeds
 from parley.engine.reading.views import find_head
 from parley.engine.store_errors import translated
 from parley.engine.webhooks.deliveries import Deliveries
 from parley.protocol.errors import InvalidParamsError, TaskNotFoundError
+from parley.protocol.masking import masked, with_kept_secrets
 from parley.protocol.push import PushConfig
 from parley.protocol.requests import (
     CreatePushConfigRequest,
@@ -26,7 +30,7 @@ from parley.protocol.requests import (
     ListPushConfigsRequest,
     PushConfigPage,
 )
-from parley.stores.interface import ConflictError, Store, StoreError, TaskKey
+from parley.stores.interface import ConflictError, Store, StoreError, TaskKey, Webhook
 
 DEFAULT_ID = "default"
 """The name that some peers use for the webhook that was registered without an id."""
@@ -54,25 +58,24 @@ class Webhooks:
         self._background: set[asyncio.Task[None]] = set()
 
     async def create(self, request: CreatePushConfigRequest, caller: Caller, agent: str) -> PushConfig:
-        """Register a webhook; it comes back with its id.
+        """Register a webhook; it comes back with its id, and with masks for its secrets.
 
         Raises:
             TaskNotFoundError: the caller has no such task.
-            InvalidParamsError: the task has too many webhooks.
+            InvalidParamsError: the task has too many webhooks, or a secret is a mask and none is stored.
         """
         with translated:
             key = await self._known(request.task_id, caller, agent)
-            return await self.register(key, request.config, caller, agent)
+            return masked(await self.register(key, request.config, caller, agent))
 
     async def register(
         self, key: TaskKey, config: PushConfig, caller: Caller, agent: str, *, after: int | None = None
     ) -> PushConfig:
         """Register a webhook of a task that is known to be there, for the events after a number. Raises as above."""
-        await self.check_room(key, config)
-        config = config.of_task(key.task_id)
+        config = (await self.completed(key, config)).of_task(key.task_id)
         try:
-            # Shielded from the caller's disconnect: a webhook that is stored must be called.
-            await asyncio.shield(self._in_background(self._keep(key, config, caller, agent, after)))
+            # Also if the caller disconnects: a webhook that is stored must be called.
+            await outliving(self._in_background(self._keep(key, config, caller, agent, after)))
         except ConflictError:  # deleted a moment ago
             raise TaskNotFoundError.for_task(key.task_id) from None
         return config
@@ -114,6 +117,54 @@ class Webhooks:
         if self._deliveries is not None:
             self._deliveries.notify(key)
 
+    @property
+    def pending(self) -> int:
+        """How many webhooks are behind, of those that this worker knows."""
+        return 0 if self._deliveries is None else self._deliveries.pending
+
+    def next_attempt_at(self, webhook: Webhook) -> datetime | None:
+        """When a webhook is called again, if it pauses."""
+        if self._deliveries is not None:
+            return self._deliveries.next_attempt_at(webhook)
+        return None if webhook.failure is None else webhook.failure.next_at
+
+    async def send_again(self, key: TaskKey, config_id: str, *, after: int | None = None) -> bool:
+        """Deliver the events after a number again, or without one those that were not delivered, now.
+
+        Events that were given up count as not delivered. A paused webhook is resumed. Return False if there is no such
+        webhook.
+        """
+        webhooks = await self._store.outbox.webhooks(key)
+        letters = next((each.dead_letters for each in webhooks if (each.config.id or "") == config_id), None)
+        if letters is None:
+            return False
+        if after is None and letters:
+            after = min(letter.first_seq for letter in letters) - 1
+        return await self._rewind(key, config_id, after if after is not None else sys.maxsize)
+
+    async def resume(self, key: TaskKey, config_id: str) -> bool:
+        """Call a webhook now that is paused or waits for its next attempt. Return False if there is no such webhook."""
+        return await self._rewind(key, config_id, sys.maxsize)
+
+    async def _rewind(self, key: TaskKey, config_id: str, seq: int) -> bool:
+        worker = "" if self._deliveries is None else self._deliveries.worker
+        if not await self._store.outbox.rewind(key, config_id, seq, holder=worker):
+            return False
+        self.send_now(key)
+        if self._hints is not None:  # another worker may have the task in its outbox
+            self._hints.publish(Hint(HintKind.OUTBOX, key))
+        return True
+
+    def send_now(self, key: TaskKey) -> None:
+        """Let the deliveries call the webhooks of a task that are behind, whether or not they pause."""
+        if self._deliveries is not None:
+            self._deliveries.send_now(key)
+
+    def send_now_if_known(self, key: TaskKey) -> None:
+        """The same, if this worker calls the webhooks of the task."""
+        if self._deliveries is not None and self._deliveries.holds(key):
+            self._deliveries.send_now(key)
+
     def sweep(self) -> None:
         """Let the deliveries look for webhooks that no live worker delivers to."""
         if self._deliveries is not None:
@@ -127,12 +178,22 @@ class Webhooks:
             feed.on_publish = partial(self._deliveries.notify, key)
         self._deliveries.notify(key)
 
-    async def check_room(self, key: TaskKey, config: PushConfig | None) -> None:
-        """Make sure that a task may have one more webhook. Raises InvalidParamsError if not."""
-        if config is None:
-            return
-        others = [other for other in await self._store.outbox.configs(key) if other.id != (config.id or key.task_id)]
+    async def completed(self, key: TaskKey, config: PushConfig) -> PushConfig:
+        """A webhook for a task, with stored secrets in place of masks.
+
+        Raises:
+            InvalidParamsError: the task may not have one more webhook, or a secret is a mask and none is stored.
+        """
+        others = {other.id: other for other in await self._store.outbox.configs(key)}
+        earlier = others.pop(config.id or key.task_id, None)
         self.check_number(len(others) + 1)
+        return with_kept_secrets(config, earlier)
+
+    def check_first(self, config: PushConfig, *, has_task: bool) -> None:
+        """Check the webhook of a message that has a task, or may have one. Raises InvalidParamsError."""
+        with_kept_secrets(config, None)
+        if has_task:
+            self.check_number(1)
 
     def check_number(self, number: int) -> None:
         """Check that a task may have this many webhooks. Raises InvalidParamsError if not."""
@@ -140,7 +201,7 @@ class Webhooks:
             raise InvalidParamsError(f"A task may have at most {self._limits.push_configs_per_task} webhooks")
 
     async def get(self, request: GetPushConfigRequest, caller: Caller, agent: str) -> PushConfig:
-        """A webhook by its id, or the one registered without.
+        """A webhook by its id, or the one registered without, with masks for its secrets.
 
         Raises:
             TaskNotFoundError: the caller has no such task, or the task no such webhook.
@@ -151,13 +212,13 @@ class Webhooks:
         if found is None:
             wanted = request.id or DEFAULT_ID
             raise TaskNotFoundError(f"The task has no webhook {wanted!r}", details={"taskId": request.task_id})
-        return found
+        return masked(found)
 
     async def list(self, request: ListPushConfigsRequest, caller: Caller, agent: str) -> PushConfigPage:
-        """All webhooks of a task; there are few enough for one page. Raises TaskNotFoundError."""
+        """All webhooks of a task, with masks; there are few enough for one page. Raises TaskNotFoundError."""
         with translated:
             key = await self._known(request.task_id, caller, agent)
-            return PushConfigPage(tuple(await self._store.outbox.configs(key)))
+            return PushConfigPage(tuple(map(masked, await self._store.outbox.configs(key))))
 
     async def delete(self, request: DeletePushConfigRequest, caller: Caller, agent: str) -> None:
         """Remove the webhook that `get` shows; without one, nothing happens.

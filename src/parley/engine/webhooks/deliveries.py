@@ -2,10 +2,12 @@
 
 A delivery is one more reader of the log. Each webhook has a durable position, the number of the last event that was
 delivered to it. So a restart loses nothing, and neither writers nor readers of a task wait. A webhook gets one event at
-a time. After a failure the call is retried with increasing pauses (backoff), and in the end the delivery gives up. An
-up-to-date webhook uses no memory.
+a time. After a failure the call is retried with increasing pauses (backoff), until the webhook is paused or its events
+are given up. All of that is durable, too: a success is written with the position, and only a failure by itself. An
+up-to-date webhook uses no memory, nor does a paused one.
 
-`backlog` knows which webhooks are behind, `schedule` decides whose turn it is, and `notifications` makes what is sent.
+`backlog` knows which webhooks are behind, `schedule` decides whose turn it is, `notifications` makes what is sent,
+`retries` decides what follows a failure, and `outcomes` notes it.
 A `Sender` calls the webhook; nothing here knows HTTP. Spec: 1.0 sections 3.5.3 and 4.3.3.
 """
 
@@ -15,19 +17,22 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
 from functools import partial
 from time import perf_counter
 from typing import Protocol
 
 from parley.engine.clock import Clock, SystemClock, random_id
-from parley.engine.observer import DeliveryOutcome, Observer
+from parley.engine.observer import Observer
 from parley.engine.webhooks.backlog import Backlog, ChangedTasks, PendingWebhook, digest_of
 from parley.engine.webhooks.delivery_limits import DeliveryLimits
 from parley.engine.webhooks.notifications import Notification, notification_of
+from parley.engine.webhooks.outcomes import DeliveryOutcomes, FailedAttempt
+from parley.engine.webhooks.retries import is_paused
 from parley.engine.webhooks.schedule import DeliverySchedule, DeliveryTurn, HostOutcome
 from parley.network.urls import host_of
 from parley.protocol.errors import ParleyError
-from parley.stores.interface import Owner, Store, StoreError, TaskKey, Webhook
+from parley.stores.interface import DeadLetter, DeliveryFailure, Owner, Store, StoreError, TaskKey, Webhook
 
 logger = logging.getLogger(__name__)
 
@@ -89,10 +94,10 @@ class Deliveries:
         self._sender = sender
         self._clock: Clock = clock or SystemClock()
         self._limits = limits or DeliveryLimits()
-        self._observer = observer
         self._jitter = jitter
         self.worker = worker or random_id()
         """The worker id; the same as the engine's."""
+        self._outcomes = DeliveryOutcomes(store, self.worker, self._clock, self._limits, observer)
         self._is_running = False
         self._forget()
         self._working: set[asyncio.Task[None]] = set()
@@ -150,6 +155,25 @@ class Deliveries:
     def unanswered(self) -> int:
         """Hosts that did not answer their last call, counted for each owner that has webhooks there."""
         return self._schedule.unanswered_routes
+
+    def next_attempt_at(self, webhook: Webhook) -> datetime | None:
+        """When a webhook is called again, if it, or its host, pauses."""
+        pending = self._backlog.find(webhook)
+        until = None if pending is None else self._schedule.next_attempt(pending)
+        if until is None:
+            return None if webhook.failure is None else webhook.failure.next_at
+        return self._clock.now() + timedelta(seconds=max(0.0, until - self._clock.monotonic()))
+
+    def holds(self, key: TaskKey) -> bool:
+        """Whether a webhook of a task is in memory because it is behind."""
+        return self._backlog.holds(key)
+
+    def send_now(self, key: TaskKey) -> None:
+        """Call the webhooks of a task that are behind without waiting for the end of a pause. This returns at once."""
+        for pending in self._backlog.of_task(key):
+            pending.unmarked_seq = 0
+            self._schedule.hurry(pending)
+        self.notify(key)
 
     # --- what is behind -----------------------------------------------------------------------------------------------
 
@@ -240,24 +264,33 @@ class Deliveries:
                 self._queue(webhook)
 
     def _queue(self, webhook: Webhook) -> None:
-        """Queue a webhook that is behind, or note that there is more for it."""
-        pending = self._backlog.find(webhook)
-        if pending is None:
-            pending = self._backlog.hold(webhook)
-            if pending is not None:
-                self._schedule.add(pending)
-        else:
+        """Queue a webhook that is behind, or note that there is more for it, unless it is paused."""
+        pending, failure = self._backlog.find(webhook), webhook.failure
+        if is_paused(failure, self._clock.now()):
+            return
+        if pending is not None:
             pending.has_more = True
-            self._note_config(pending, webhook)
+            if not self._note_config(pending, webhook) and failure is None:
+                self._schedule.end_pause(pending)  # it was registered again, or resumed
+        elif (pending := self._backlog.hold(webhook)) is not None:
+            wait = self._seconds_until(failure)
+            if wait > 0:  # another worker has tried, or this one before a restart
+                self._schedule.pause(pending, self._clock.monotonic() + wait)
+            else:
+                self._schedule.add(pending)
+
+    def _seconds_until(self, failure: DeliveryFailure | None) -> float:
+        """The seconds until the next attempt after a failure."""
+        if failure is None or failure.next_at is None:
+            return 0.0
+        return min((failure.next_at - self._clock.now()).total_seconds(), self._limits.longest_pause)
 
     def _note_config(self, pending: PendingWebhook, webhook: Webhook) -> bool:
-        """Forget the failures of a webhook if its config was replaced. Return True if it was."""
+        """Call a webhook anew if its config was replaced. Return True if it was."""
         digest = digest_of(webhook.config)
         if pending.digest == digest:
             return False
         pending.digest = digest
-        pending.attempts = 0
-        pending.is_last_try = False
         pending.config_replaced = True
         self._schedule.change_host(pending, host_of(webhook.config.url))
         return True
@@ -319,8 +352,11 @@ class Deliveries:
             return None
         if self._note_config(pending, webhook):
             return 0.0  # the host may have changed: it is scheduled again
+        failure = webhook.failure
+        if is_paused(failure, self._clock.now()):
+            return None
         if turn.is_expired:
-            return await self._skip_all_events(turn, webhook)
+            return await self._outcomes.host_unanswered(webhook, turn.route.host, turn.route.failures)
         seq = max(webhook.delivered_seq, pending.unmarked_seq)
         marked = webhook.delivered_seq
         events = await self._store.tasks.events(key, after=seq, limit=self._limits.turn_events)
@@ -332,16 +368,34 @@ class Deliveries:
                 continue
             if self._must_yield(turn):
                 return 0.0
-            pause = await self._deliver(turn, notification)
-            if pause is not None:
-                return pause
-            pending.unmarked_seq = seq
-            if not await self._store.outbox.mark_delivered(key, config_id, seq, holder=self.worker):
+            error, seconds = await self._send(turn, webhook, notification)
+            if error is not None and pending.config_replaced:  # during the call, which says nothing of the new config
+                self._outcomes.observe(notification, "retried", seconds)
+                return 0.0
+            if error is not None and not isinstance(error, DeliveryRefusedError):
+                attempt = FailedAttempt(webhook, notification, str(error), seconds, failure, marked)
+                return await self._outcomes.failed(attempt, retry_after=error.retry_after, jitter=self._jitter())
+            self._outcomes.observe(notification, "delivered" if error is None else "failed", seconds)
+            letter = None if error is None else self._outcomes.refused(notification, failure, str(error))
+            pending.unmarked_seq = seq if letter is None else 0
+            if not await self._mark(pending, seq, begun_after=marked, dead_letter=letter):
                 return None
-            marked, pending.unmarked_seq = seq, 0
+            self._outcomes.note_end(notification, failure, letter)
+            marked, pending.unmarked_seq, failure = seq, 0, None
         if seq > marked:
-            await self._store.outbox.mark_delivered(key, config_id, seq, holder=self.worker)
+            await self._mark(pending, seq, begun_after=marked)
         return 0.0 if len(events) == self._limits.turn_events else None
+
+    async def _mark(
+        self, pending: PendingWebhook, seq: int, *, begun_after: int, dead_letter: DeadLetter | None = None
+    ) -> bool:
+        """Note that events were delivered, or are given up; False if the webhook is gone, not ours, or rewound."""
+        is_marked = await self._store.outbox.mark_delivered(
+            pending.key, pending.config_id, seq, holder=self.worker, begun_after=begun_after, dead_letter=dead_letter
+        )
+        if not is_marked:
+            pending.unmarked_seq = 0
+        return is_marked
 
     def _must_yield(self, turn: DeliveryTurn) -> bool:
         """True if the schedule must decide again: time is up, the probe was answered, or the config changed."""
@@ -350,9 +404,15 @@ class Deliveries:
         is_long = self._clock.monotonic() - turn.begun >= self._limits.turn_seconds
         return is_long or turn.is_probe or turn.pending.config_replaced
 
-    async def _deliver(self, turn: DeliveryTurn, notification: Notification) -> float | None:
-        """Send one notification. Return the seconds until the next turn, or None to continue with the next event."""
-        pending, begun = turn.pending, perf_counter()
+    async def _send(
+        self, turn: DeliveryTurn, webhook: Webhook, notification: Notification
+    ) -> tuple[DeliveryError | None, float]:
+        """Send one notification. Return why it was not accepted, if it was not, and how long the call took."""
+        pending, begun, failure = turn.pending, perf_counter(), None
+        if webhook.problem:  # the key may come back, and until then a call would lack its authentication
+            text = "Task %s, webhook %r: %s"
+            logger.error(text, pending.key.task_id, pending.config_id, webhook.problem, extra=pending.log_fields)
+            return DeliveryError("The server cannot read its secrets"), 0.0
         try:
             await self._sender.send(notification)
         except DeliveryError as error:
@@ -360,64 +420,5 @@ class Deliveries:
         except Exception:
             logger.exception("Task %s: the sender failed", pending.key.task_id, extra=pending.log_fields)
             failure = DeliveryError("The sender failed")
-        else:
-            turn.outcome = HostOutcome.ANSWERED
-            pending.attempts = 0
-            pending.is_last_try = False
-            self._observe(notification, "delivered", begun)
-            return None
         turn.outcome = HostOutcome.UNANSWERED if isinstance(failure, NoAnswerError) else HostOutcome.ANSWERED
-        if pending.config_replaced:  # during the call, so its failure says nothing about the new config
-            self._observe(notification, "retried", begun)
-            return 0.0
-        pending.attempts += 1
-        is_last = isinstance(failure, DeliveryRefusedError) or pending.is_last_try
-        if not is_last and pending.attempts < self._limits.attempts:
-            self._observe(notification, "retried", begun)
-            text = "%s: attempt %d: %s"
-            logger.info(text, _name(notification), pending.attempts, failure, extra=pending.log_fields)
-            pause = self._limits.retry_pause(pending.attempts, self._jitter())
-            return max(pause, min(failure.retry_after, self._limits.longest_pause))
-        self._observe(notification, "failed", begun)
-        text = "%s: given up after attempt %d: %s"
-        logger.error(text, _name(notification), pending.attempts, failure, extra=pending.log_fields)
-        pause = None if is_last else await self._give_up(pending, notification)
-        pending.attempts = 0
-        pending.is_last_try = pause is not None and not pending.config_replaced
-        return pause
-
-    async def _give_up(self, pending: PendingWebhook, notification: Notification) -> float | None:
-        """Skip the events after one that failed too often, except for the last event, which is sent once.
-
-        Each further event would take as long as this one, and a receiver that was gone for so long must read the task
-        anyway. The last event says what state the task is in.
-        """
-        head = await self._store.tasks.head(pending.key)
-        if head is None or head.last_seq == notification.seq:
-            return None
-        await self._store.outbox.mark_delivered(pending.key, pending.config_id, head.last_seq - 1, holder=self.worker)
-        fields = {**pending.log_fields, "context": head.context_id}
-        logger.error("%s: events up to %d are not delivered", _name(notification), head.last_seq - 1, extra=fields)
-        return 0.0
-
-    async def _skip_all_events(self, turn: DeliveryTurn, webhook: Webhook) -> None:
-        """Skip all events, because the host has not answered any of the owner's webhooks."""
-        key, config_id = turn.pending.key, turn.pending.config_id
-        await self._store.outbox.mark_delivered(key, config_id, webhook.last_seq, holder=self.worker)
-        text = "Task %s, webhook %r: events up to %d are not delivered: %s gave no answer to %d calls"
-        host, failures, fields = turn.route.host, turn.route.failures, turn.pending.log_fields
-        logger.error(text, key.task_id, config_id, webhook.last_seq, host, failures, extra=fields)
-        if self._observer is not None:
-            self._observer.delivered(key, webhook.agent, config_id, "failed", 0.0)
-
-    def _observe(self, notification: Notification, outcome: DeliveryOutcome, begun: float) -> None:
-        if self._observer is not None:
-            config_id = notification.config.id or ""
-            seconds = perf_counter() - begun
-            self._observer.delivered(notification.key, notification.agent, config_id, outcome, seconds)
-
-
-def _name(notification: Notification) -> str:
-    """A notification as the log names it: the URL may hold secrets, its host does not."""
-    host = host_of(notification.config.url)
-    return f"Task {notification.key.task_id}, event {notification.seq}, webhook {notification.config.id!r} at {host}"
+        return failure, perf_counter() - begun

@@ -13,12 +13,17 @@ class DeliveryLimits:
     """Calls under way. They cost a socket each and wait most of their time. One owner has half of them at most."""
     max_calls_per_host: int = 16
     """Calls of one host under way, so that a slow one is not flooded. One owner has half of them at most."""
-    attempts: int = 15
-    """Calls for one event. With the pauses below, half an hour to an hour: longer than a deployment, not for ever."""
+    attempts: int = 200
+    """Calls for one event. With the pauses below, `retry_for` ends first: this is a bound for shorter pauses."""
+    retry_for: float = 3 * 86_400.0
+    """Seconds from the first failure of an event until its webhook is paused: longer than a weekend."""
+    paused_for: float = 7 * 86_400.0
+    """Seconds until a paused webhook gets one more attempt. If that fails, its events are given up. 0: there is no
+    pause, and they are given up at once."""
     first_pause: float = 1.0
     """Seconds before the second attempt; each further pause is twice as long; up to half of it is left to jitter."""
-    longest_pause: float = 600.0
-    """No pause is longer, even if the webhook asks for it."""
+    longest_pause: float = 3_600.0
+    """No pause between two attempts is longer, even if the webhook asks for it."""
     turn_events: int = 20
     """Events told in one turn, before other webhooks of the same owner or host get theirs."""
     turn_seconds: float = 1.0

@@ -53,12 +53,16 @@ class DeliveryRoute:
     failures: int = 0
     """Since the last answer."""
     all_failures: int = 0
+    failing_since: float = float("-inf")
+    """When the first of these failures ended."""
     failed_at: float = float("-inf")
     paused_until: float | None = None
 
-    def exhausted_attempts(self, pending: PendingWebhook, attempts: int) -> bool:
-        """True if this many calls in a row got no answer since a webhook began to wait here."""
-        return min(self.failures, self.all_failures - pending.known_failures) >= attempts
+    def is_exhausted(self, pending: PendingWebhook, limits: DeliveryLimits, now: float) -> bool:
+        """True if all calls that the limits allow in a row got no answer since a webhook began to wait here."""
+        seen = min(self.failures, self.all_failures - pending.known_failures)
+        is_late = self.failures > 0 and now - self.failing_since >= limits.retry_for
+        return seen >= limits.attempts or (is_late and seen == self.failures)
 
 
 @dataclass(slots=True, eq=False)
@@ -137,6 +141,28 @@ class DeliverySchedule:
         pending.paused_until = until
         self._push_pause(until, pending)
 
+    def hurry(self, pending: PendingWebhook) -> None:
+        """End the pause of a webhook and that of its host, because a person wants it to be called now."""
+        self.end_pause(pending)
+        owner = self._owners.get(pending.key.owner)
+        route = owner.routes.get(pending.host) if owner is not None else None
+        if route is not None and route.paused_until is not None:
+            route.paused_until = None
+            self._settle(route)
+
+    def end_pause(self, pending: PendingWebhook) -> None:
+        """End the pause of a webhook, if it has one; that of its host goes on."""
+        if pending.paused_until is not None:
+            pending.paused_until = None
+            self.add(pending)
+
+    def next_attempt(self, pending: PendingWebhook) -> float | None:
+        """The moment until which a webhook, or its host, pauses; None if it may be called."""
+        owner = self._owners.get(pending.key.owner)
+        route = owner.routes.get(pending.host) if owner is not None else None
+        pauses = [pending.paused_until, None if route is None else route.paused_until]
+        return max([until for until in pauses if until is not None], default=None)
+
     def change_host(self, pending: PendingWebhook, host: str) -> None:
         """Queue a webhook whose config was replaced at its new host, without a pause."""
         owner = self._owners.get(pending.key.owner)
@@ -189,6 +215,8 @@ class DeliverySchedule:
 
     def _back_off(self, route: DeliveryRoute, now: float) -> None:
         """Pause a route whose host did not answer."""
+        if not route.failures:
+            route.failing_since = now
         route.failures += 1
         route.all_failures += 1
         route.failed_at = now
@@ -222,7 +250,7 @@ class DeliverySchedule:
         owner.probes_first = not is_probe
         (owner.to_probe if is_probe else owner.ready).pop(route)
         self._settle(route)
-        is_expired = not pending.is_last_try and route.exhausted_attempts(pending, self._limits.attempts)
+        is_expired = route.is_exhausted(pending, self._limits, now)
         return DeliveryTurn(pending, route, now, is_probe, is_expired)
 
     # --- routes -------------------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ the interfaces of real 1.0. The stub names no agent, because callers see those o
 
 from __future__ import annotations
 
-import hashlib
 from datetime import datetime
 
 import msgspec
@@ -18,6 +17,7 @@ from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.versions import Version
 from parley.server.app_resources import AppResources
 from parley.server.pages.cards import CardDocument, Cards
+from parley.server.pages.signer import KEYS_PATH
 
 AGENTS_PATH = "/v1/a2a/agents/"
 REST_PATH = "/rest"
@@ -55,7 +55,11 @@ class HostedCards(Cards):
     def _write(self, base_url: str, version: Version | None) -> CardDocument:
         card: JsonObject = msgspec.json.decode(encode_superset_card(self.card(base_url)))
         body = msgspec.json.encode({**card, "protocolVersion": "1.0"})
-        return CardDocument(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"', self._since)
+        return self._document(body)
+
+    def _keys_url(self, base_url: str) -> str:
+        """At the root: below an agent's URL, everything else needs a token."""
+        return f"{base_url.rpartition(AGENTS_PATH)[0]}{KEYS_PATH}"
 
 
 def stub_card(base_url: str) -> bytes:

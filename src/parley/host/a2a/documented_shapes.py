@@ -7,11 +7,13 @@ names the agent, and its streams are those of `documented_streams`.
 from __future__ import annotations
 
 from functools import partial
+from typing import Protocol
 
 from msgspec import structs
 
 from parley.engine.caller import Caller
 from parley.engine.operations import AgentOperations
+from parley.host.a2a.deliveries import HostedDeliveries
 from parley.host.a2a.documented_streams import DocumentedStream, TaskReplay
 from parley.host.a2a.late_stream import LateStream
 from parley.host.access.principal import principal_of, require_scope
@@ -19,6 +21,7 @@ from parley.host.access.scopes import Scope
 from parley.host.approvals.decisions import stamped
 from parley.host.approvals.desk import ApprovalDesk
 from parley.host.data.access_tokens import AccessTokens
+from parley.host.draft_access import naming_principal
 from parley.host.orchestration.narration import PREFIX
 from parley.host.watched_stream import WatchedStream
 from parley.protocol import requests as r
@@ -30,15 +33,34 @@ from parley.protocol.versions import Version
 from parley.server.contracts import EventStream
 
 
+class Admission(Protocol):
+    """What is looked up before a message is taken, if other processes share the store."""
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there may be other processes."""
+        ...
+
+    async def check(self, program_id: str, message: Message, caller: Caller) -> None:
+        """Look at a message. Raises A2AError."""
+        ...
+
+
 class HostedOperations:
     """The operations on the tasks of one agent of a tenant. All raise A2AError."""
 
-    __slots__ = ("_agent_id", "_approvals", "_operations", "_tokens")
+    __slots__ = ("_admission", "_agent_id", "_approvals", "_operations", "_tokens")
 
     def __init__(
-        self, operations: AgentOperations, agent_id: str, approvals: ApprovalDesk, tokens: AccessTokens
+        self,
+        operations: AgentOperations,
+        agent_id: str,
+        approvals: ApprovalDesk,
+        tokens: AccessTokens,
+        admission: Admission,
     ) -> None:
         self._operations = operations
+        self._admission = admission
         self._agent_id = agent_id
         self._approvals = approvals
         self._tokens = tokens
@@ -65,7 +87,7 @@ class HostedOperations:
         """Process a message and stream the events of its task."""
         request = _admitted(request, caller)
         stream: EventStream
-        if request.message.task_id is None:
+        if request.message.task_id is None and not self._admission.is_needed:
             stream = self._operations.send_streaming_message(request, caller, after=after)
         else:
             stream = LateStream(partial(self._answer_streaming, request, caller, after))
@@ -80,6 +102,10 @@ class HostedOperations:
         """A message and its sender; instead of a decision for another task, what continues the one it was sent to."""
         continuing = await self._approvals.decide_for(request.message, caller)
         if continuing is None:
+            if self._admission.is_needed:
+                await self._admission.check(self._operations.agent_id, request.message, caller)
+                if type(self._operations) is AgentOperations:  # messages to drafts name their author
+                    request = structs.replace(request, message=naming_principal(request.message, caller))
             return request, caller
         sender = structs.replace(caller, claims={}, scopes=frozenset[str]())
         return structs.replace(request, message=continuing), sender
@@ -106,6 +132,11 @@ class HostedOperations:
     async def created_in(self, task_id: str, caller: Caller) -> Version | None:
         """The dialect in which a task was created, or None if that is unknown."""
         return await self._operations.created_in(task_id, caller)
+
+    @property
+    def deliveries(self) -> HostedDeliveries:
+        """The deliveries to webhooks."""
+        return HostedDeliveries(self._operations.deliveries)
 
     async def create_push_config(self, request: r.CreatePushConfigRequest, caller: Caller) -> PushConfig:
         """Register a webhook."""

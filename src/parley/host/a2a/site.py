@@ -6,6 +6,7 @@ from parley.host.a2a.cards import REST_PATH
 from parley.host.a2a.dispatch import DispatchEndpoint
 from parley.host.errors import MethodNotAllowed, PathNotFound
 from parley.server.bindings.http import AsgiRequest
+from parley.server.pages.owner_data import DATA_PATH
 from parley.server.security.credentials import Identity
 from parley.server.service import Service
 from parley.server.site import Site, reply_card
@@ -40,6 +41,8 @@ class HostedSite:
             if request.verb not in ("GET", "HEAD"):
                 raise MethodNotAllowed("GET", "HEAD")
             await self._show_card(request)
+        elif path == DATA_PATH:
+            await self.site(request, path)
         elif path.startswith(f"{REST_PATH}/"):
             await self.site(request, path.removeprefix(REST_PATH))
         else:

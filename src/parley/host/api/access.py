@@ -18,6 +18,7 @@ from parley.host.data.audit import DEFAULT_PAGE, MAX_PAGE, AuditEntry
 from parley.host.data.roles import AccessRole, Grant
 from parley.host.data.service_accounts import ServiceAccount
 from parley.host.errors import PathNotFound
+from parley.server.security.resource_metadata import RESOURCE_METADATA_PATH, ResourceMetadata
 
 AUDIT_LIMIT = LimitParameter(default=DEFAULT_PAGE, most=MAX_PAGE)
 AUDIT_BEFORE = NumberParameter("before_id", "Entries with smaller ids.")
@@ -137,16 +138,7 @@ async def show_resource_metadata(call: ApiCall[None]) -> Answer:
     people = call.host.people
     if people is None:
         raise PathNotFound
-    return Answer(ResourceMetadata(call.request.base_url, people.issuers))
-
-
-class ResourceMetadata(Struct, frozen=True):
-    """Protected resource metadata (RFC 9728)."""
-
-    resource: str
-    authorization_servers: Sequence[str]
-    bearer_methods_supported: Sequence[str] = ("header",)
-    scopes_supported: Sequence[str] = tuple(Scope)
+    return Answer(ResourceMetadata(call.request.base_url, people.issuers, scopes_supported=tuple(Scope)))
 
 
 # --- tokens -----------------------------------------------------------------------------------------------------------
@@ -352,7 +344,7 @@ ROUTES = (
     ),
     ApiRoute(
         method="GET",
-        path="/.well-known/oauth-protected-resource",
+        path=RESOURCE_METADATA_PATH,
         handler=show_resource_metadata,
         auth=Auth.NONE,
         summary="Read where people get tokens",

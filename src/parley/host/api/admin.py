@@ -66,8 +66,6 @@ async def rotate_token(call: ApiCall[TokenRotation]) -> Answer:
     """Give a tenant a new token."""
     host, tenant_id, overlap = call.host, _tenant_id(call), call.body.overlap_seconds
     token = await host.tenants.rotate_token(tenant_id, overlap)
-    if not overlap:
-        host.stop_work(tenant_id, "The token of the tenant was replaced.")
     return Answer(tenant_with_token(host.tenants.get(tenant_id), token))
 
 

@@ -27,6 +27,7 @@ from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.messages import Message, Role
 from parley.protocol.push import PushAuthentication, PushConfig
 from parley.protocol.requests import SendConfiguration, SendMessageRequest
+from parley.protocol.versions import Version
 
 _Text: TypeAlias = Annotated[str, Meta(min_length=1, max_length=8_192)]
 
@@ -124,7 +125,7 @@ def _push_config(call: ApiCall[BackgroundBody], webhook: WebhookInput | None) ->
     given = webhook.authentication
     authentication = None if given is None else PushAuthentication((given.scheme,), given.credentials)
     config = PushConfig(webhook.url, token=webhook.token, authentication=authentication)
-    check(config, "$.webhook")
+    check(config, "$.webhook", Version.V1_0)
     return config
 
 

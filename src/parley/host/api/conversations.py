@@ -66,7 +66,7 @@ async def create_conversation(call: ApiCall[NewConversation]) -> Answer:
     if body.agent_def is not None:
         constitution = inline_constitution(body.agent_def, named=named)
         named, agent_def = constitution.id, render(constitution)
-    elif named is not None and call.host.catalogue.program_id(tenant.id, named) is None:
+    elif named is not None and await call.host.find_program(tenant.id, named) is None:
         raise AgentNotFoundError(f"no agent '{named}' for this tenant")
     created = await call.host.conversations.create(
         tenant.id, title=body.title, agent_id=INDEX.id if named is None else named, agent_def=agent_def

@@ -11,28 +11,25 @@ import msgspec
 
 from parley.engine.store_errors import translated
 from parley.host.access.principal import Principal, principal_of
-from parley.host.api.admin_scheme import AdminTokenScheme
 from parley.host.api.matching import AnyRoute, RouteTable
 from parley.host.api.metrics import HostMetrics
 from parley.host.api.route import Answer, ApiCall, Auth
 from parley.host.api.table import ROUTES
-from parley.host.data.admin_token import is_admin_token
 from parley.host.data.tenant import Tenant
-from parley.host.errors import MethodNotAllowed, Unauthorized, Unavailable
+from parley.host.errors import MethodNotAllowed, Unauthorized
+from parley.host.operator_access import OPERATOR
 from parley.host.origin import owner_name
-from parley.host.people import TENANT_HEADER
 from parley.host.quotas import RATE_LIMIT
 from parley.protocol.errors import RateLimitedError
 from parley.server.bindings.http import AsgiRequest
-from parley.server.security.authentication import Security
-from parley.server.security.schemes.authorization_header import read_authorization
-from parley.server.security.schemes.scheme import Refused
 
 if TYPE_CHECKING:
     from parley.host.host import Host
 
 ANYONE = Principal("anyone", "", frozenset())
-OPERATOR = Principal("admin", "")
+
+AGENT_PATH, TENANT_PATH = "/v1/agents/{id", "/v1/admin/tenants/{id"
+"""Routes that name an agent or a tenant."""
 
 _encoder = msgspec.json.Encoder()
 
@@ -44,8 +41,7 @@ class NativeApi:
         self._host = host
         self._table = RouteTable(ROUTES)
         self._metrics = HostMetrics(host)
-        token = host.settings.admin_token
-        self._operator = Security({"admin": AdminTokenScheme(token)}) if token else None
+        self._operator = host.operator
 
     async def handle(self, request: AsgiRequest) -> None:
         """Answer a request.
@@ -100,11 +96,19 @@ class NativeApi:
             body: Any = None
             if route.body is not None:
                 body = route.body.read(await request.read_json_body(shared.limits, shared.bodies))
+            await self._know(route, path, tenant)
             call = ApiCall(self._host, self._metrics, request, path, tenant, body, principal)
             if not route.streams:
                 return await route.handler(call)
         with shared.throttle.admit_stream(name, request.address):  # before any work begins
             return await route.handler(call)
+
+    async def _know(self, route: AnyRoute, path: dict[str, str], tenant: Tenant | None) -> None:
+        """Learn of the agent or the tenant that a path names, if another process has just created it."""
+        if tenant is not None and route.path.startswith(AGENT_PATH):
+            await self._host.find_program(tenant.id, path["id"])
+        elif route.path.startswith(TENANT_PATH):
+            await self._host.know_tenant(path["id"])
 
     # --- callers ------------------------------------------------------------------------------------------------------
 
@@ -114,11 +118,11 @@ class NativeApi:
             case Auth.NONE:
                 return None, ANYONE
             case Auth.ADMIN:
-                await self._admit_operator(request)
+                await self._operator.admit(request)
                 return None, OPERATOR
-            case Auth.TENANT if TENANT_HEADER in request.headers and self._is_operator(request):
-                await self._admit_operator(request)
-                tenant = self._host.tenants.get(request.headers[TENANT_HEADER])
+            case Auth.TENANT if self._operator.acts_for_tenant(request):
+                await self._operator.admit(request)
+                tenant = await self._operator.tenant_named(request)
                 return tenant, Principal(OPERATOR.name, tenant.id)
             case Auth.TENANT:
                 identity = await self._host.app.shared.authenticate(request.credentials, request.address)
@@ -129,20 +133,3 @@ class NativeApi:
                 if route.needs_scope:
                     principal.require(route.needed_scope)
                 return tenant, principal
-
-    def _is_operator(self, request: AsgiRequest) -> bool:
-        """Whether a caller presents the admin token, with which every tenant's routes can be called."""
-        try:
-            token = read_authorization(request.credentials(), "bearer")
-        except Refused:  # as it is for a tenant, which is looked at next
-            return False
-        return token is not None and is_admin_token(self._host.settings.admin_token, token)
-
-    async def _admit_operator(self, request: AsgiRequest) -> None:
-        """Check the admin token. Wrong ones count against the address, as those of tenants do."""
-        if self._operator is None:
-            raise Unavailable("the admin API is closed: the host has no admin token")
-        shared = self._host.app.shared
-        shared.throttle.check_address(request.address)
-        with shared.counting_refusals(request.address):
-            await self._operator.authenticate(request.credentials())

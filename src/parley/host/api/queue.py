@@ -1,11 +1,13 @@
 """The queue of a tenant: which of its requests are at work and which wait, in which order; and moving one that waits.
 
-The queue is that of this process. A request that another process of the same store works on is not in it.
+The queue is that of all processes of the host. Each has its own limit of runs at work, so what waits at one may be
+overtaken by what waits at another; positions are those of the whole queue.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -14,10 +16,16 @@ from parley.host.api.query_parameters import LimitParameter, NumberParameter
 from parley.host.api.route import Answer, ApiCall, ApiReply, ApiRoute, Auth, BodyReader
 from parley.host.data.conversations import conversation_of
 from parley.host.data.epoch import seconds
-from parley.host.errors import Conflict, PathNotFound
+from parley.host.data.run_requests import RunRequest
+from parley.host.errors import Conflict, PathNotFound, Unavailable
 from parley.host.priorities import PriorityInput, level_of, name_of
-from parley.host.turns import TurnEntry, Turns
+from parley.host.queue_elsewhere import RunElsewhere, run_elsewhere, runs_elsewhere
+from parley.host.turns import TurnEntry
 
+if TYPE_CHECKING:
+    from parley.host.host import Host
+
+AnyRun: TypeAlias = TurnEntry | RunElsewhere
 LIMIT = LimitParameter(default=100, most=1_000)
 AFTER = NumberParameter("after_position", "Waiting requests after this position.")
 MOST_TENANTS = 1_000
@@ -44,6 +52,8 @@ class QueueEntry(Struct, frozen=True, kw_only=True):
     conversation_id: int | UnsetType = UNSET
     waits_for: str | UnsetType = UNSET
     """The request of the same conversation that is at work."""
+    replica: str | UnsetType = UNSET
+    """The process that has it, where several share a store."""
 
 
 class QueueView(Struct, frozen=True, kw_only=True):
@@ -79,12 +89,16 @@ class QueueChange(Struct, frozen=True):
 
 async def show_queue(call: ApiCall[None]) -> Answer:
     """What is at work and what waits."""
-    turns, tenant_id = call.host.turns, call.tenant.id
+    host, tenant_id = call.host, call.tenant.id
     limit, after = call.query(LIMIT), call.query(AFTER)
-    at_work, queue = turns.at_work(tenant_id), turns.queue(tenant_id)
+    elsewhere = await runs_elsewhere(host.engine, tenant_id)
+    at_work: list[AnyRun] = [*host.turns.at_work(tenant_id), *[run for run in elsewhere if not run.is_waiting]]
+    queue: list[AnyRun] = list(host.turns.queue(tenant_id))
+    if waiting := [run for run in elsewhere if run.is_waiting]:
+        queue = sorted([*queue, *waiting], key=lambda run: run.order)
     first = after or 0
-    shown = [_entry(turns, entry) for entry in at_work[:limit]] if after is None else []
-    shown += [_entry(turns, entry, position) for position, entry in enumerate(queue[first : first + limit], first + 1)]
+    shown = [_entry(host, run) for run in at_work[:limit]] if after is None else []
+    shown += [_entry(host, run, position) for position, run in enumerate(queue[first : first + limit], first + 1)]
     return Answer(QueueView(waiting=len(queue), running=len(at_work), entries=shown[:limit]))
 
 
@@ -93,12 +107,16 @@ async def change_priority(call: ApiCall[QueueChange]) -> Answer:
     host, tenant_id, request_id = call.host, call.tenant.id, call.path["id"]
     level = level_of(call.body.priority, path="$.priority")
     entry = host.turns.entry(tenant_id, request_id)
-    if entry is None:
+    found = entry or await run_elsewhere(host.engine, tenant_id, request_id)
+    if found is None:
         raise PathNotFound("no waiting request with that id")
-    if entry.began_at is not None:
+    if found.began_at is not None if isinstance(found, TurnEntry) else not found.is_waiting:
         raise Conflict("the request is at work already", more={"request_id": request_id})
-    before = entry.priority
-    await host.turns.set_priority(entry, level, by=call.actor)
+    before = found.priority
+    if entry is not None:
+        await host.turns.set_priority(entry, level, by=call.actor)
+    else:
+        await _change_elsewhere(call, level)
     await host.store.records.write(
         await host.audit.entry(
             "prioritize_request",
@@ -109,22 +127,38 @@ async def change_priority(call: ApiCall[QueueChange]) -> Answer:
             after={"priority": level},
         )
     )
+    if entry is None:
+        found = await run_elsewhere(host.engine, tenant_id, request_id) or found
+        return Answer(_entry(host, found))
     queue = list(host.turns.queue(tenant_id))
-    return Answer(_entry(host.turns, entry, queue.index(entry) + 1 if entry in queue else None))
+    return Answer(_entry(host, entry, queue.index(entry) + 1 if entry in queue else None))
+
+
+async def _change_elsewhere(call: ApiCall[QueueChange], level: int) -> None:
+    """Ask the process that has a request to change its priority. Raises Unavailable."""
+    request_id = call.path["id"]
+    request = RunRequest(tenant=call.tenant.id, task_id=request_id, kind="priority", priority=level, by=call.actor)
+    if not await call.host.run_requests.ask(request):
+        raise Unavailable("the process that has the request does not answer; try again in a moment")
 
 
 async def show_all_queues(call: ApiCall[None]) -> Answer:
     """How much of each tenant is at work and waits."""
-    turns = call.host.turns
-    queues = [TenantQueue(int(id), len(turns.queue(id)), len(turns.at_work(id))) for id in turns.tenants()]
+    turns, replicas = call.host.turns, call.host.replicas
+    queues = [
+        TenantQueue(int(id), len(turns.queue(id)) + replicas.waiting(id), len(turns.at_work(id)) + replicas.running(id))
+        for id in {*turns.tenants(), *replicas.tenants()}
+    ]
     queues.sort(key=lambda queue: (-queue.waiting, -queue.running, queue.tenant_id))
     waiting, running = sum(queue.waiting for queue in queues), sum(queue.running for queue in queues)
     return Answer(AllQueues(waiting, running, queues[:MOST_TENANTS]))
 
 
-def _entry(turns: Turns, entry: TurnEntry, position: int | None = None) -> QueueEntry:
+def _entry(host: Host, entry: AnyRun, position: int | None = None) -> QueueEntry:
+    if isinstance(entry, RunElsewhere):
+        return _entry_elsewhere(entry, position)
     run = entry.run
-    before = turns.conversations.request_before(run)
+    before = host.turns.conversations.request_before(run)
     return QueueEntry(
         request_id=run.key.task_id,
         agent_id=run.program.id.rpartition("/")[2],
@@ -138,6 +172,25 @@ def _entry(turns: Turns, entry: TurnEntry, position: int | None = None) -> Queue
         began_at=UNSET if entry.began_at is None else seconds(entry.began_at),
         conversation_id=conversation_of(run.context_id) or UNSET,
         waits_for=UNSET if before is None or entry.began_at is not None else before,
+        replica=host.engine.lease.worker if host.store.is_shared else UNSET,
+    )
+
+
+def _entry_elsewhere(run: RunElsewhere, position: int | None) -> QueueEntry:
+    head = run.head
+    return QueueEntry(
+        request_id=head.key.task_id,
+        agent_id=head.agent.rpartition("/")[2],
+        state="waiting" if run.is_waiting else "running",
+        position=UNSET if position is None else position,
+        priority=name_of(run.priority),
+        level=run.priority,
+        principal=run.principal,
+        depth=run.depth,
+        created_at=seconds(head.created_at),
+        began_at=UNSET if run.is_waiting else seconds(head.status_at),
+        conversation_id=conversation_of(head.context_id) or UNSET,
+        replica=head.holder,
     )
 
 

@@ -7,12 +7,10 @@ segment, and `int` says that it is a number.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
-from urllib.parse import unquote
 
 from msgspec import Struct
 
@@ -24,6 +22,7 @@ from parley.host.data.tenant import Tenant
 from parley.host.errors import BadRequest
 from parley.server.bindings.failures import Header
 from parley.server.bindings.http import AsgiRequest
+from parley.server.path_template import PARAMETER, match_path
 
 if TYPE_CHECKING:
     from parley.host.api.metrics import HostMetrics
@@ -33,8 +32,6 @@ B = TypeVar("B")
 T = TypeVar("T")
 
 JSON_TYPE = "application/json; charset=utf-8"
-
-_PARAMETER = re.compile(r"\{(\w+)(:int)?\}")
 
 
 class Auth(Enum):
@@ -136,27 +133,17 @@ class ApiRoute(Generic[B]):
 
     def match(self, segments: Sequence[str]) -> dict[str, str] | None:
         """The parameters in the segments of a path; None if the path is another one."""
-        template = self.path.split("/")
-        if len(template) != len(segments):
-            return None
-        found: dict[str, str] = {}
-        for wanted, given in zip(template, segments, strict=True):
-            parameter = _PARAMETER.fullmatch(wanted)
-            if parameter and given:
-                found[parameter[1]] = unquote(given)
-            elif wanted != given:
-                return None
-        return found
+        return match_path(self.path, segments)
 
     @property
     def parameters(self) -> Sequence[tuple[str, bool]]:
         """The names of the parameters in the path, and whether each is a number."""
-        return [(match[1], match[2] is not None) for match in _PARAMETER.finditer(self.path)]
+        return [(match[1], match[2] is not None) for match in PARAMETER.finditer(self.path)]
 
     @property
     def plain_path(self) -> str:
         """The path as OpenAPI writes it: `/v1/conversations/{id}/messages`."""
-        return _PARAMETER.sub(r"{\1}", self.path)
+        return PARAMETER.sub(r"{\1}", self.path)
 
 
 class BodyReader(Generic[B]):

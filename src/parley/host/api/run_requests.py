@@ -29,15 +29,15 @@ from parley.host.errors import BadRequest
 from parley.host.origin import RunOrigin, Surface, owner_name
 from parley.host.priorities import PriorityInput, level_of
 from parley.host.when_busy import WhenBusy
+from parley.protocol.errors import InvalidParamsError
 from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.push import PushConfig
 from parley.stores.interface import Owner, TaskKey
-
-MAX_KEY = 256
+from parley.wire.idempotency_key import HEADER, MAX_KEY, read_idempotency_key
 
 RUN_HEADERS = {
     "Idempotency-Key": (
-        f"A request with the same key within a day joins the first one. At most {MAX_KEY} printable characters."
+        f"A request with the same key within a day joins the first one. At most {MAX_KEY} printable ASCII characters."
     )
 }
 
@@ -145,7 +145,8 @@ def constitution_in(value: JsonObject, *, id: str | None = None, path: str = "$"
 
 def idempotency_key(call: ApiCall[Any]) -> str | None:
     """The key of a request that may be sent again. Raises BadRequest."""
-    key = call.request.headers.get("idempotency-key")
-    if key is not None and not (0 < len(key) <= MAX_KEY and key.isprintable()):
-        raise BadRequest(f"Idempotency-Key: must be 1 to {MAX_KEY} printable characters")
-    return key
+    value = call.request.headers.get(HEADER)
+    try:
+        return None if value is None else read_idempotency_key(value)
+    except InvalidParamsError as error:
+        raise BadRequest(error.message) from None

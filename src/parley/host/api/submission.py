@@ -63,7 +63,7 @@ async def submit(
         AgentNotFoundError: the tenant has no such agent.
         RateLimitedError, UnavailableError, InvalidParamsError, TaskBusyError: the message is not taken.
     """
-    program_id = host.catalogue.program_id(tenant.id, agent_id)
+    program_id = await host.find_program(tenant.id, agent_id)
     if program_id is None:
         raise AgentNotFoundError(f"no agent '{agent_id}' for this tenant")
     request_id = host.new_id()
@@ -100,4 +100,5 @@ async def _send(
     )
     configuration = SendConfiguration(push_config=options.webhook, return_immediately=True)
     request = SendMessageRequest(message, configuration, caller_names_task=True)
+    await host.admission.check(program_id, message, host_caller(tenant.id))
     await host.engine.agent(program_id).send_message(request, host_caller(tenant.id))

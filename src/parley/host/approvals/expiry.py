@@ -35,7 +35,11 @@ class ApprovalExpiry:
         self.timers = timers
         self._clock = clock
         self._changed = asyncio.Event()
-        desk.on_timer = self._changed.set  # it may be the earliest one
+        desk.on_timer = self.wake
+
+    def wake(self) -> None:
+        """Look at the timers: one was set, here or in another process, and it may be the earliest."""
+        self._changed.set()
 
     async def run(self) -> None:
         """Act on timers until this is cancelled."""

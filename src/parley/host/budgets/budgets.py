@@ -80,6 +80,11 @@ class Budgets:
         await self.policies.load()
         await self.ledger.load()
 
+    async def load_tenant(self, tenant: str) -> None:
+        """Read the budgets of one tenant, and what was spent of them."""
+        await self.policies.refresh(tenant)
+        await self.ledger.load_tenant(tenant)
+
     async def keep_refreshing(self) -> None:
         """Follow other processes that share the store, for `check_admission`."""
         while True:

@@ -25,7 +25,7 @@ from parley.host.budgets.scopes import ScopeSums, SpanSum, SpendingScope, sums_k
 from parley.host.data.epoch import milliseconds
 from parley.host.data.expiring import ExpiringRecords
 from parley.host.data.keys import BUDGET_REQUESTS, BUDGET_RESERVATIONS, BUDGET_SUMS
-from parley.host.data.paging import each_record_of_all
+from parley.host.data.paging import each_record, each_record_of_all
 from parley.host.data.transactions import Decision, TenantTransactions
 from parley.host.data.usage_days import UsageDays, UsageSums
 from parley.stores.interface import DeleteRecord, PutRecord, Record, RecordChange, RecordKey, Records
@@ -71,6 +71,11 @@ class BudgetLedger:
         """Read the sums of all tenants and agents, for `seen`."""
         async for record in each_record_of_all(self._records, BUDGET_SUMS):
             self._seen[record.key.tenant, record.key.id] = _sums(record)
+
+    async def load_tenant(self, tenant: str) -> None:
+        """The same for one tenant."""
+        async for record in each_record(self._records, BUDGET_SUMS, tenant):
+            self._seen[tenant, record.key.id] = _sums(record)
 
     def seen(self, tenant: str, scope: SpendingScope) -> ScopeSums:
         """The sums of a tenant or an agent when this process saw them last: they may be too low."""

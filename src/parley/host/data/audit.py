@@ -1,7 +1,7 @@
 """The audit: who changed which tenant or agent, and when. Entries are written with the change that they describe.
 
 No entry holds a token or its hash, or the text of a constitution: those belong to tenants, and the audit to the host.
-Entries are never changed or deleted.
+Entries are never deleted. Only the comment of a decision is removed, when the data of its request is deleted.
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ AuditAction: TypeAlias = Literal[
     "put_mcp_server",
     "delete_mcp_server",
     "prioritize_request",
+    "delete_data",
 ]
 """Every kind of change that the audit knows."""
 

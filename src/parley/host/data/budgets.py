@@ -38,6 +38,10 @@ class BudgetPolicies:
         async for record in each_record_of_all(self._records, BUDGETS):
             self._learn(record.key.tenant, _decode(record))
 
+    async def refresh(self, tenant: str) -> None:
+        """Read the budgets of a tenant, which another process may have changed."""
+        self._learn(tenant, await self.read(tenant))
+
     def known(self, tenant: str) -> BudgetPolicy | None:
         """The budgets of a tenant as they were read last; None if there are none."""
         known = self._known.get(tenant)

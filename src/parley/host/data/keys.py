@@ -49,6 +49,10 @@ SCHEDULES = "schedules"
 SCHEDULE_TICKS = "schedule_ticks"
 SCHEDULE_RUNS = "schedule_runs"
 TENANT_IMPORTS = "tenant_imports"
+CHANGE_NOTES = "change_notes"
+REPLICA_COUNTS = "replica_counts"
+CONVERSATION_HOLDERS = "conversation_holders"
+RUN_REQUESTS = "run_requests"
 
 
 def collection_of(name: str, owner: int | str) -> str:

@@ -5,11 +5,14 @@ Its tokens are not here: they never leave `tenants`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from typing import Annotated, TypeAlias, TypeVar
 
 from msgspec import Meta, Struct, structs, to_builtins
 
 from parley.dialects.fields import Fault, Reader
+from parley.engine.retention_rules import RetentionRule
 from parley.host.approval_rules import ApprovalRules
 from parley.host.data.errors import InvalidValueError, NotFoundError
 from parley.protocol.jsonvalue import JsonObject
@@ -48,6 +51,8 @@ class TenantSettings(Struct, frozen=True):
     input_required: bool = False
     approvals: ApprovalRules = ()
     """Steps that wait until they are approved, for all agents of the tenant."""
+    retention_days: Annotated[int, Meta(ge=1, le=36_500)] | None = None
+    """How long finished tasks are kept at most; None: as the host says. The shorter of both wins."""
 
 
 class Tenant(Struct, frozen=True):
@@ -60,6 +65,12 @@ class Tenant(Struct, frozen=True):
     last_used_at: int = 0
     quotas: Quotas = Quotas()
     settings: TenantSettings = TenantSettings()
+
+
+def retention_of(tenants: Iterable[Tenant]) -> Sequence[RetentionRule]:
+    """The rules of those tenants whose settings say how long finished tasks are kept."""
+    kept = [(tenant.id, tenant.settings.retention_days) for tenant in tenants]
+    return [RetentionRule(timedelta(days=days), tenant=tenant_id) for tenant_id, days in kept if days is not None]
 
 
 _Members = TypeVar("_Members", Quotas, TenantSettings)

@@ -61,6 +61,7 @@ class Tenants:
         self._by_hash: dict[str, tuple[str, TenantToken]] = {}
         """The id of the tenant and the token, by the token's hash."""
         self._listeners: list[Callable[[Tenant], None]] = []
+        self._token_listeners: list[Callable[[str], None]] = []
         self._changes: set[asyncio.Task[Any]] = set()
 
     async def load(self) -> None:
@@ -69,9 +70,23 @@ class Tenants:
         async for record in each_record(self._records, TENANTS, HOST):
             self._learn((_decode(record), record.revision))
 
+    async def refresh(self, tenant_id: str) -> None:
+        """Read one tenant, which another process has created or changed."""
+        record = await self._records.get(_key(tenant_id))
+        if record is not None:
+            self._learn((_decode(record), record.revision))
+
+    def has(self, tenant_id: str) -> bool:
+        """Whether a tenant is known, disabled or not."""
+        return tenant_id in self._kept
+
     def on_change(self, listener: Callable[[Tenant], None]) -> None:
         """Call a function with every tenant that is loaded, created or changed, and after a rotation of its token."""
         self._listeners.append(listener)
+
+    def on_token_replaced(self, listener: Callable[[str], None]) -> None:
+        """Call a function with the id of each tenant whose token was replaced without an overlap."""
+        self._token_listeners.append(listener)
 
     def list(self) -> Sequence[Tenant]:
         """All tenants, in the order of their creation."""
@@ -228,6 +243,9 @@ class Tenants:
         self._by_hash.update({token.hash: (tenant_id, token) for token in kept.tokens})
         for listener in self._listeners:
             listener(self.get(tenant_id))
+        if before is not None and not {one.hash for one in before.tokens} & {one.hash for one in kept.tokens}:
+            for notify in self._token_listeners:
+                notify(tenant_id)
 
     async def _read(self, tenant_id: str) -> _Revised:
         # The id may be any text from a URL. The id of a known tenant is a number.

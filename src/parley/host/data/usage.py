@@ -2,7 +2,8 @@
 
 A call is a record of its own, named by its request and its number, so that a call that is reported again counts once.
 It is written together with the sums of its day (`usage_days`) and, if budgets hold for it, with what they have left.
-How many tokens each tenant has used today is also kept in memory, because every request asks for it. Days are in UTC.
+How many tokens each tenant has used today is also kept in memory, because every request asks for it; `refresh` learns
+what other processes have counted. Days are in UTC.
 Costs are decimal texts: a sum of floats would drift. A later change of prices does not change them.
 """
 
@@ -65,11 +66,16 @@ class KeptCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return sums_of(self.usage, None if self.cost is None else Decimal(self.cost))
 
 
+FRESH_SECONDS = 1.0
+"""How long a sum that was read is used where other processes count as well."""
+
+
 class _Today(Struct):
-    """The tokens of a tenant on the latest day that it was used."""
+    """The tokens of a tenant on the latest day that it was used, and when that was read."""
 
     day: date
     tokens: int = 0
+    read_at: float = 0.0
 
 
 class Usage:
@@ -87,16 +93,28 @@ class Usage:
     async def load(self) -> None:
         """Count again what all tenants have used today, also in other processes."""
         async for record in each_record(self._records, TENANTS, HOST):
-            await self._load(str(int(record.key.id)))
+            await self.load_tenant(str(int(record.key.id)))
 
-    async def _load(self, tenant: str) -> None:
+    async def load_tenant(self, tenant: str) -> None:
+        """Count again what one tenant has used today."""
         if await self.days.is_empty(tenant):
             await self.rebuild_days(tenant)
-        day, tokens = self._clock.now().date(), 0
+        await self._read(tenant)
+
+    async def refresh(self, tenant: str) -> None:
+        """Learn what other processes have counted, unless that was read a moment ago."""
+        today, now = self._today.get(tenant), self._clock.monotonic()
+        if today is None or now - today.read_at >= FRESH_SECONDS or today.day != self._clock.now().date():
+            await self._read(tenant)
+
+    async def _read(self, tenant: str) -> None:
+        now, day, tokens = self._clock.monotonic(), self._clock.now().date(), 0
+        before = self._counted.get(tenant)
         async for one in self.days.each(tenant, day, day):
             tokens += one.sums.tokens
-        # What was counted while this was read is in memory only.
-        self._today[tenant] = _Today(day, max(tokens, self.tokens_today(tenant)))
+        if self._counted.get(tenant) != before:  # what was counted while this was read may be in memory only
+            tokens = max(tokens, self.tokens_today(tenant))
+        self._today[tenant] = _Today(day, tokens, now)
 
     async def record(
         self,
@@ -119,6 +137,11 @@ class Usage:
                 agent=agent, model=model, usage=usage, cost=_text(cost), caller=caller, conversation=conversation
             )
             await self._record(RecordKey(USAGE, tenant, f"{request_id}/{number}"), call, settlement)
+
+    async def cost_of_call(self, tenant: str, request_id: str, number: int) -> str | None:
+        """The cost of one call of a request, as decimal text; None if it is not known."""
+        record = await self._records.get(RecordKey(USAGE, tenant, f"{request_id}/{number}"))
+        return None if record is None else msgspec.convert(record.value, KeptCall).cost
 
     async def _record(self, key: RecordKey, call: KeptCall, settlement: Settlement | None) -> None:
         now, tenant = self._clock.now(), key.tenant

@@ -62,14 +62,14 @@ class McpRoster:
         settings: ConnectionSettings | None = None,
         environment: Mapping[str, str] = os.environ,
         clock: Callable[[], float] = time.monotonic,
-        wait_seconds: float = WAIT_SECONDS,
+        wait_seconds: float | None = None,
     ) -> None:
         self.configured = servers
         self._stored = stored
         self._settings = settings or ConnectionSettings()
         self._environment = environment
         self._clock = clock
-        self._wait_seconds = wait_seconds
+        self._wait_seconds = WAIT_SECONDS if wait_seconds is None else wait_seconds
         self._connections: dict[tuple[str, McpServerConfig], McpConnection] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -142,6 +142,23 @@ class McpRoster:
             if key[0] == str(tenant.id) and key[1].name == server and not key[1].is_operators:
                 self._drop(key, connection)
 
+    async def drop_outdated(self, tenant: TenantIdentity) -> None:
+        """Close the connections to servers that a tenant has changed or removed in another process of the host."""
+        own = {server.name: server for server in await self._own(tenant)}
+        for key, connection in list(self._connections.items()):
+            if key[0] == str(tenant.id) and not key[1].is_operators and not self._is_current(key[1], own):
+                self._drop(key, connection)
+
+    def _is_current(self, config: McpServerConfig, own: Mapping[str, StoredMcpServer]) -> bool:
+        server = own.get(config.name)
+        try:
+            return server is not None and config == self._config_of(server)
+        except PlaceholderError:
+            return False
+
+    def _config_of(self, server: StoredMcpServer) -> McpServerConfig:
+        return config_of(server, self._environment, self.configured.allow_private_hosts_of_tenants)
+
     async def close(self) -> None:
         """Close all connections and stop all servers."""
         for key, connection in list(self._connections.items()):
@@ -181,7 +198,7 @@ class McpRoster:
             listed = f"There are: {', '.join(dict.fromkeys(names))}." if names else "There are none."
             raise UnknownMcpServerError(f"No MCP server is called {printable_line(server[:100])!r}. {listed}")
         try:
-            return config_of(own[server], self._environment, self.configured.allow_private_hosts_of_tenants)
+            return self._config_of(own[server])
         except PlaceholderError as error:
             raise McpUnavailableError(f"The MCP server {server} cannot be called: {error.message}.") from None
 

@@ -78,6 +78,7 @@ class AgentsOfCaller:
 
     async def find(self, name: str) -> NamedAgent | None:
         """The agent with an id."""
+        await self._host.find_program(self._tenant.id, name)
         cards = self._cards(name)
         return None if cards is None else NamedAgent(name, cards.card(self._url(name)))
 

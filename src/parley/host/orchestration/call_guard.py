@@ -50,7 +50,7 @@ class ModelCallGuard:
     async def __aenter__(self) -> ModelCallGuard:
         """Reserve what the call may spend. Raises TurnFailedError if the tenant may not make it."""
         context = self._context
-        context.check_may_call()
+        await context.check_may_call()
         if await context.services.budgets.holds_for(self._account):
             await self._reserve_to_the_end()
         context.held = self._held if self._held.reservation is not None else None

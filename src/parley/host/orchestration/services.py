@@ -56,8 +56,8 @@ class HostServices(Protocol):
         """What was said in a conversation before a request, oldest first."""
         ...
 
-    def tokens_left(self, tenant: Tenant) -> int | None:
-        """How many tokens a tenant may still use today; None for no limit."""
+    async def tokens_left(self, tenant: Tenant) -> int | None:
+        """How many tokens a tenant may still use today, whichever process has counted them; None for no limit."""
         ...
 
     def storage_limit(self, tenant: Tenant) -> int | None:

@@ -77,12 +77,12 @@ class TurnContext:
         """The agent at work."""
         return self.constitution.id
 
-    def check_may_call(self) -> None:
+    async def check_may_call(self) -> None:
         """Stop before a model call that the tenant may not make. Raises TurnFailedError."""
         tenant = self.services.tenant(self.tenant.id)
         if tenant is None:
             raise TurnFailedError(TENANT_DISABLED, UNAUTHORIZED)
-        left = self.services.tokens_left(tenant)
+        left = await self.services.tokens_left(tenant)
         if left is not None and left <= 0:
             raise TurnFailedError("The tenant has used its tokens of today.", ModelFailure.RATE_LIMITED)
 

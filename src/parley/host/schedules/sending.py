@@ -42,18 +42,16 @@ class ScheduledMessages:
         conversations: Conversations,
         *,
         tenant: Callable[[str], Tenant | None],
-        program_id: Callable[[str, str], str | None],
-        learn: Callable[[str, str], Awaitable[None]],
+        find_program: Callable[[str, str], Awaitable[str | None]],
     ) -> None:
-        """`tenant` finds one that is not disabled, and `program_id` the engine's id of a tenant's agent.
+        """`tenant` finds one that is not disabled, and `find_program` the engine's id of a tenant's agent.
 
-        `learn` reads both again, which another process may have created or changed.
+        The agent may be one that another process has just created.
         """
         self._engine = engine
         self._conversations = conversations
         self._tenant = tenant
-        self._program_id = program_id
-        self._learn = learn
+        self._find_program = find_program
 
     async def send(self, stored: StoredSchedule, pending: PendingTick) -> None:
         """Begin the run of a tick, unless it has begun before.
@@ -65,11 +63,9 @@ class ScheduledMessages:
         schedule, tenant_id = stored.schedule, stored.tenant
         if await self.has_begun(tenant_id, pending.task_id):
             return
-        if self._tenant(tenant_id) is None or self._program_id(tenant_id, schedule.agent_id) is None:
-            await self._learn(tenant_id, schedule.agent_id)
+        program_id = await self._find_program(tenant_id, schedule.agent_id)
         if self._tenant(tenant_id) is None:
             raise PermissionDeniedError("The tenant is disabled.")
-        program_id = self._program_id(tenant_id, schedule.agent_id)
         if program_id is None:
             raise AgentNotFoundError(f"no agent '{schedule.agent_id}' for this tenant")
         await self._prepare_conversation(stored, pending)
@@ -98,14 +94,14 @@ class ScheduledMessages:
         head = await self._engine.store.tasks.head(_key(tenant_id, task_id)) if task_id else None
         return head is not None and head.state in AT_WORK
 
-    def check(self, tenant_id: str, schedule: Schedule) -> None:
+    async def check(self, tenant_id: str, schedule: Schedule) -> None:
         """Refuse a schedule whose message could not be sent now.
 
         Raises:
             AgentNotFoundError: the tenant has no such agent.
             InvalidValueError: the agent does not take such a message.
         """
-        program_id = self._program_id(tenant_id, schedule.agent_id)
+        program_id = await self._find_program(tenant_id, schedule.agent_id)
         program = None if program_id is None else self._engine.find_program(program_id)
         if program is None:
             raise AgentNotFoundError(f"no agent '{schedule.agent_id}' for this tenant")

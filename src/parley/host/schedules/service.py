@@ -46,8 +46,7 @@ class HostSchedules:
         quotas: QuotaBook,
         *,
         tenant: Callable[[str], Tenant | None],
-        program_id: Callable[[str, str], str | None],
-        learn: Callable[[str, str], Awaitable[None]],
+        find_program: Callable[[str, str], Awaitable[str | None]],
     ) -> None:
         """The functions are those of `ScheduledMessages`."""
         self._clock = clock
@@ -56,7 +55,7 @@ class HostSchedules:
         self._quotas = quotas
         self._schedules = Schedules(records, clock)
         self._ticks = ScheduleTicks(records, clock)
-        self._messages = ScheduledMessages(engine, conversations, tenant=tenant, program_id=program_id, learn=learn)
+        self._messages = ScheduledMessages(engine, conversations, tenant=tenant, find_program=find_program)
         runner = TickRunner(self._ticks, self._messages, conversations, engine, clock)
         self.ticker = Ticker(self._ticks, runner, engine, clock)
 
@@ -198,7 +197,7 @@ class HostSchedules:
     # --- checks -------------------------------------------------------------------------------------------------------
 
     async def _check_message(self, tenant: Tenant, schedule: Schedule) -> None:
-        self._messages.check(tenant.id, schedule)
+        await self._messages.check(tenant.id, schedule)
         if isinstance(schedule.conversation, int):
             try:
                 await self._conversations.get(tenant.id, schedule.conversation)

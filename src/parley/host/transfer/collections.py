@@ -129,6 +129,10 @@ RULES: Sequence[TransferRule] = (
     _left_out(keys.TENANT_USE, "it is about the other host"),
     _left_out(keys.AUDIT, "it belongs to the host"),
     _left_out(keys.TENANT_IMPORTS, "it belongs to the host"),
+    _left_out(keys.CHANGE_NOTES, "it belongs to the processes of the host"),
+    _left_out(keys.REPLICA_COUNTS, "it belongs to the processes of the host"),
+    _left_out(keys.CONVERSATION_HOLDERS, "it belongs to the processes of the host"),
+    _left_out(keys.RUN_REQUESTS, "it belongs to the processes of the host"),
     _left_out(keys.ACCESS_TOKENS, "it is secret", "the access token {name}"),
     _left_out(keys.REGISTRY_SECRETS, "it is secret"),  # the registered agents say that they had one
     _left_out(keys.PUBLIC_AGENTS, "the operator of a host says what is public", "that {name} is public", ("@/",)),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import datetime
+from itertools import groupby
 
 from parley import __version__
 from parley.engine.clock import Clock
@@ -143,13 +144,14 @@ class TenantExport:
         )
         after = 0
         while after < head.last_seq:
-            page = await self._store.tasks.events(
+            page = await self._store.tasks.timed_events(
                 head.key, after=after, limit=min(PAGE, head.last_seq - after), size=EVENT_BYTES
             )
             if not page:
                 return  # it was deleted meanwhile: the import finds that events are missing
-            after = page[-1][0]
-            yield ExportLine(events=ExportedEvents(head.key.task_id, [event for _, event in page]))
+            after = page[-1].seq
+            moments = [(len([*group]), moment) for moment, group in groupby([each.written_at for each in page])]
+            yield ExportLine(events=ExportedEvents(head.key.task_id, [each.event for each in page], moments))
         if end is not None:
             yield ExportLine(events=ExportedEvents(head.key.task_id, [end]))
 

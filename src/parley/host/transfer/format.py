@@ -92,6 +92,8 @@ class ExportedEvents(Struct, frozen=True):
 
     task_id: str
     events: Sequence[TaskEvent]
+    written_at: Sequence[tuple[Annotated[int, Meta(ge=1)], Annotated[datetime, Meta(tz=True)] | None]] = ()
+    """When they were written: for how many events in a row, and the moment. Empty in files of earlier versions."""
 
 
 class ExportedContextValue(Struct, frozen=True):

@@ -62,6 +62,9 @@ class TaskLogWriter:
             raise InvalidExportError(f"these events cannot follow one another: {error}"[:500], line) from None
         except msgspec.ValidationError as error:
             raise InvalidExportError(f"what the host says of a message cannot be read: {error}"[:500], line) from None
+        moments = [moment for count, moment in lines.written_at for _ in range(min(count, len(events)))]
+        if moments and len(moments) != len(events):
+            raise InvalidExportError("the moments of the events do not fit them", line)
         is_first = self._written == 0
         write = Write(
             TaskKey(self._owner, task.id),
@@ -72,6 +75,7 @@ class TaskLogWriter:
             new=NewTask(self._agent(task.agent, line), task.context_id, task.created_in, task.created_at)
             if is_first
             else None,
+            written_at=tuple(moments) or (None,) * len(events),
         )
         self._written += len(lines.events)
         self._writing.append((line, asyncio.ensure_future(self._store.tasks.write(write))))

@@ -16,10 +16,13 @@ from parley.protocol.errors import (
     InternalError,
     InvalidRequestError,
     ParleyError,
+    PermissionDeniedError,
     RateLimitedError,
     UnavailableError,
 )
 from parley.server.security.authentication import challenges_of
+from parley.server.security.resource_metadata import pointed_to
+from parley.server.security.schemes.scheme import Challenge
 from parley.server.security.throttle import retry_after_of
 from parley.wire.rest import MethodNotAllowedError
 
@@ -62,9 +65,18 @@ def with_last_event_id(error: A2AError, last_seq: int) -> A2AError:
     return copied
 
 
-def headers_of_error(error: A2AError) -> list[Header]:
-    """The response headers of an error: `WWW-Authenticate`, `Allow` and `Retry-After`."""
-    headers = [(b"www-authenticate", challenge.encode()) for challenge in challenges_of(error)]
+def headers_of_error(error: A2AError, resource_metadata: str | None = None) -> list[Header]:
+    """The response headers of an error: `WWW-Authenticate`, `Allow` and `Retry-After`.
+
+    `resource_metadata` is the URL to which challenges of Bearer tokens point, if there is one.
+    """
+    challenges = challenges_of(error)
+    if resource_metadata is not None:
+        if not challenges and isinstance(error, PermissionDeniedError) and "scopes" in error.details:
+            needed = {"realm": "parley", "error": "insufficient_scope", "scope": error.details["scopes"]}
+            challenges = (str(Challenge("Bearer", needed)),)
+        challenges = tuple(pointed_to(challenge, resource_metadata) for challenge in challenges)
+    headers = [(b"www-authenticate", challenge.encode()) for challenge in challenges]
     if isinstance(error, MethodNotAllowedError):
         headers.append((b"allow", ", ".join(error.allowed).encode()))
     retry_after = retry_after_of(error) or (1 if isinstance(error, RateLimitedError | UnavailableError) else None)

@@ -64,11 +64,15 @@ NAMED_AGENTS = 10
 
 
 class GrpcServer:
-    """The gRPC server of an app. `http_url` is the app's HTTP URL, which its cards name."""
+    """The gRPC server of an app. `http_url` is the app's HTTP URL, which its cards name.
 
-    def __init__(self, app: App, *, http_url: str = "http://localhost") -> None:
+    If it `shares_port`, other processes may listen on the same one, and the system spreads connections over them.
+    """
+
+    def __init__(self, app: App, *, http_url: str = "http://localhost", shares_port: bool = False) -> None:
         self._app = app
         self._http_url = http_url
+        self._shares_port = shares_port
         self._server: grpc.aio.Server | None = None
         self._health = _Health(app)
 
@@ -98,6 +102,10 @@ class GrpcServer:
         self._app.announce_grpc(bound)
         return bound
 
+    async def refresh_health(self) -> None:
+        """Tell readers of the health service at once what `/readyz` says now."""
+        await self._health.refresh()
+
     async def stop(self, grace: float = 0.0) -> None:
         """Accept no more calls, and give active ones `grace` seconds to finish."""
         await self._health.enter_graceful_shutdown()
@@ -107,7 +115,7 @@ class GrpcServer:
     def _options(self) -> list[tuple[str, int]]:
         limits = self._app.limits
         return [
-            ("grpc.so_reuseport", 0),  # otherwise two servers could share a port unnoticed
+            ("grpc.so_reuseport", int(self._shares_port)),  # otherwise two servers could share a port unnoticed
             ("grpc.max_receive_message_length", limits.body_bytes),
             ("grpc.max_send_message_length", -1),
             ("grpc.max_metadata_size", MAX_METADATA_BYTES),
@@ -320,7 +328,9 @@ class _Rpc:
     async def _abort(self, context: Context, error: A2AError) -> bytes:
         """End the call with an error, in the format of the dialect. Does not return."""
         trailers: list[tuple[str, str | bytes]] = [
-            (name.decode(), value.decode()) for name, value in headers_of_error(error) if name != b"allow"
+            (name.decode(), value.decode())
+            for name, value in headers_of_error(error, self._app.resource_metadata_of(self._http_url))
+            if name != b"allow"
         ]
         if self._dialect.version is Version.V1_0:
             code, text = error.row.grpc, error.message  # a2a-sdk expects the same text as in the details

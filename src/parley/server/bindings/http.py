@@ -7,10 +7,10 @@ keep their HTTP status in every binding.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Awaitable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -48,7 +48,17 @@ CHUNK_BYTES = 256 * 1024
 class AsgiRequest:
     """A request and the methods to answer it. `path` is percent-encoded and relative to the app's root."""
 
-    __slots__ = ("__dict__", "_receive", "_scope", "_send", "base_url", "headers", "path", "verb")
+    __slots__ = (
+        "__dict__",
+        "_receive",
+        "_scope",
+        "_send",
+        "base_url",
+        "find_resource_metadata",
+        "headers",
+        "path",
+        "verb",
+    )
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._scope = scope
@@ -59,6 +69,8 @@ class AsgiRequest:
         self.headers = _read_headers(scope["headers"])
         self.base_url = ""
         """The agent's URL as this caller sees it; `App` sets it."""
+        self.find_resource_metadata: Callable[[AsgiRequest], str | None] | None = None
+        """Finds the URL of the metadata of what was requested; `App` sets it."""
 
     def call(self, agent: str, operation: Operation, version: Version, binding: Binding, identity: Identity) -> Call:
         """The request as a decoded call."""
@@ -87,6 +99,11 @@ class AsgiRequest:
         return f"{self._scope['scheme']}://{host}{_quoted_root(self._scope)}"
 
     @property
+    def resource_metadata(self) -> str | None:
+        """The URL of the protected resource metadata, to which a 401 points; None if there is none."""
+        return None if self.find_resource_metadata is None else self.find_resource_metadata(self)
+
+    @property
     def address(self) -> str:
         """The IP address of the peer, or an empty string if the ASGI server does not provide it."""
         client: Sequence[Any] | None = self._scope.get("client")
@@ -94,11 +111,58 @@ class AsgiRequest:
 
     def credentials(self) -> PresentedCredentials:
         """The credentials in the request, not verified yet."""
-        query: Mapping[str, Sequence[str]] = self.query if self._scope["query_string"] else {}
+        has_query = self._scope["query_string"] or "query" in self.__dict__
+        query: Mapping[str, Sequence[str]] = self.query if has_query else {}
         extensions: Mapping[str, Any] = self._scope.get("extensions") or {}
         der = extensions.get("tls", {}).get("client_cert_der")
         certificate = PeerCertificate.from_der(der) if der else None
         return PresentedCredentials(self.headers, query, certificate, self.address)
+
+    def present(self, headers: Mapping[str, str], query: Mapping[str, str]) -> None:
+        """Add credentials that the client did not send itself, in place of those with the same names.
+
+        An app to which the request is forwarded does not get them.
+        """
+        self.headers.update(headers)
+        if query:
+            self.__dict__["query"] = {**self.query, **{name: [value] for name, value in query.items()}}
+
+    def hide_challenges(self) -> None:
+        """Leave `WWW-Authenticate` out of the reply: browsers would ask for a password, although the page does it."""
+        send = self._send
+
+        async def send_without(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                headers = [header for header in message["headers"] if header[0].lower() != b"www-authenticate"]
+                message = {**message, "headers": headers}
+            await send(message)
+
+        self._send = send_without
+
+    def scope_of_call(self, path: str, headers: Sequence[Header]) -> Scope:
+        """The scope of a POST request to another path of the app, from the same client, with these headers only."""
+        root = self._scope.get("root_path", "")
+        raw = (_quoted_root(self._scope) + path).encode("ascii")
+        about = {
+            "method": "POST",
+            "path": root + unquote(path),
+            "raw_path": raw,
+            "query_string": b"",
+            "headers": headers,
+        }
+        return {**self._scope, **about}
+
+    def repeated(self) -> AsgiRequest:
+        """The same request as it was received, without what `present` has added. Its body cannot be read."""
+        request = AsgiRequest(self._scope, self._receive, self._send)
+        request.base_url = self.base_url
+        request.find_resource_metadata = self.find_resource_metadata
+        return request
+
+    @property
+    def raw_headers(self) -> Sequence[Header]:
+        """The headers as they were received, also after `present`."""
+        return self._scope["headers"]
 
     def accepts_html(self) -> bool:
         """Whether the request comes from a browser."""
@@ -195,6 +259,16 @@ class AsgiRequest:
 
         await app({**self._scope, **scope}, receive, self._send)
 
+    async def pass_to(
+        self, app: ASGIApp, below: str, headers: Sequence[Header], on_send: Callable[[Send], Send]
+    ) -> None:
+        """Let another ASGI app answer, which is mounted `below` this path, gets these headers, and reads the body.
+
+        `on_send` wraps what it replies with.
+        """
+        scope = {**self._scope, "root_path": self._scope.get("root_path", "") + below, "headers": headers}
+        await app(scope, self._receive, on_send(self._send))
+
     async def wait_for_disconnect(self) -> None:
         """Return when the client has closed the connection."""
         while (await self._receive())["type"] != "http.disconnect":
@@ -245,7 +319,7 @@ async def reply_error(request: AsgiRequest, version: Version, error: BaseExcepti
     """Reply with an error, in the REST format of a version."""
     failure = as_wire_error(error)
     status, body = encode_rest_error(version, failure)
-    await request.reply(status, body, JSON, headers_of_error(failure))
+    await request.reply(status, body, JSON, headers_of_error(failure, request.resource_metadata))
 
 
 def _too_long(limit: int) -> BodyTooLargeError:

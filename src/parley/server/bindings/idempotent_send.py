@@ -15,5 +15,5 @@ def idempotent_send(seconds: float) -> AgentExtension:
     return AgentExtension(
         extensions.IDEMPOTENT_SEND,
         description="A message that is sent again, with the same id and content, gets the same task.",
-        params={"seconds": seconds},
+        params={"seconds": seconds, "header": "Idempotency-Key"},
     )

@@ -170,7 +170,7 @@ def _stated_version(request: AsgiRequest) -> Version:
 
 
 async def _refuse(request: AsgiRequest, context: _ReplyContext, error: A2AError) -> None:
-    version, headers = context.version or _stated_version(request), headers_of_error(error)
+    version, headers = context.version or _stated_version(request), headers_of_error(error, request.resource_metadata)
     is_http_level = error.row.http in HTTP_LEVEL_STATUSES
     if context.streams and version is not Version.V1_0 and not is_http_level:
         await request.reply(200, _error_frame(context.id, version, error), EVENT_STREAM, headers)

@@ -55,6 +55,8 @@ class ListenerState(ServerState):
         self.limits = limits
         self.now = 0.0
         self.emptied = asyncio.Event()
+        self.is_ending = False
+        """Whether connections are closed after their next replies."""
         self.per_address: Counter[str] = Counter()
         self._trusted = [ipaddress.ip_network(proxy) for proxy in trusted_proxies]
 
@@ -218,9 +220,14 @@ class HttpServerConnection(HttpToolsProtocol):
         if self.active is None or self.active.response_complete:
             self.transport.close()
             return
+        self.end_kept_alive()
+
+    def end_kept_alive(self) -> None:
+        """Close the connection after the active reply, if there is one."""
         for cycle, _ in self.pipeline:
             cycle.keep_alive = False
-        self.active.keep_alive = False
+        if self.active is not None:
+            self.active.keep_alive = False
 
     def resume_writing(self) -> None:
         """The client has read most of what was written."""
@@ -303,7 +310,7 @@ class HttpServerConnection(HttpToolsProtocol):
             self.state.default_headers,
             asyncio.Event(),
             self.expect_100_continue,
-            self.scope["http_version"] != "1.0" and parser.should_keep_alive(),
+            self.scope["http_version"] != "1.0" and not self.state.is_ending and parser.should_keep_alive(),
             self.on_response_complete,
         )
         if before is None or before.response_complete:

@@ -84,6 +84,12 @@ class Listener:
     def _connection(self) -> HttpServerConnection:
         return HttpServerConnection(self._config, self.state, {})
 
+    def end_kept_alive(self) -> None:
+        """Close every connection after its next reply, which says so; new ones are still accepted."""
+        self.state.is_ending = True
+        for connection in self._connections():
+            connection.end_kept_alive()
+
     def stop_accepting(self) -> None:
         """Accept no more connections; close idle ones now, and the others after their replies."""
         for server in self._servers:

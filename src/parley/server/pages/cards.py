@@ -19,7 +19,7 @@ from parley.dialects.registry import DIALECTS
 from parley.dialects.v1_0 import DIALECT as V1_0
 from parley.network import urls
 from parley.protocol.cards import AgentCard, AgentInterface, AgentSkill, Binding
-from parley.protocol.signing import CardForm, sign_card
+from parley.protocol.signing import CardForm, make_signature
 from parley.protocol.versions import Version
 from parley.server.app_resources import AppResources
 from parley.server.pages.signer import KEYS_PATH
@@ -75,19 +75,26 @@ class Cards:
     def card(self, base_url: str, *, everything: bool = False) -> AgentCard:
         """The card for callers who reach the agent at this URL; `everything` returns the extended card."""
         target = self._shared.grpc_target(base_url)
-        key = (self._agent, base_url, target, self.has_push, everything)
+        key = (self._agent, base_url, target, self.has_push, everything, self._shared.card_revision)
         return self._shared.cards.get(key, lambda: self._make(base_url, target, everything))
 
     def document(self, base_url: str, version: Version | None = None) -> CardDocument:
         """The public card in one version, or in the form that clients of 0.3 and 1.0 both accept."""
         version = version or self._shared.card_version
-        key = (self._agent, base_url, self._shared.grpc_target(base_url), self.has_push, "document", version)
+        target = self._shared.grpc_target(base_url)
+        key = (self._agent, base_url, target, self.has_push, "document", version, self._shared.card_revision)
         return self._shared.cards.get(key, lambda: self._write(base_url, version))
 
     def _write(self, base_url: str, version: Version | None) -> CardDocument:
         card = self.card(base_url)
         body = DIALECTS[version].encode_card(card) if version else encode_superset_card(card)
-        return CardDocument(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"', self._since)
+        return self._document(body)
+
+    def _document(self, body: bytes) -> CardDocument:
+        """A card with its validators. It was modified when the agent was, or later when a key or the auth file was."""
+        changed = self._shared.cards_changed_at
+        modified = self._since if changed is None else max(self._since, changed.replace(microsecond=0))
+        return CardDocument(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"', modified)
 
     def _make(self, base_url: str, grpc_target: str | None, everything: bool) -> AgentCard:
         card = self._agent.card(
@@ -106,6 +113,8 @@ class Cards:
     def _declared(self, card: AgentCard, base_url: str) -> AgentCard:
         """The card with what the server adds: extensions, security and signatures."""
         added = self._shared.extensions
+        if self.has_push and self._shared.webhook_auth is not None:
+            added = (*added, self._shared.webhook_auth.extension(self._agent.id, self._keys_url(base_url)))
         own = {extension.uri for extension in added}
         others = [extension for extension in card.capabilities.extensions if extension.uri not in own]
         extensions = (*others, *added)
@@ -145,12 +154,17 @@ class Cards:
         if self._shared.signer is None:
             return card
         spelled = msgspec.json.decode(V1_0.encode_card(card))
-        jku = self._shared.signer.jku or f"{base_url}{KEYS_PATH}"
+        key, jku = self._shared.signer.current, self._keys_url(base_url)
         signatures = [
-            sign_card(spelled, self._shared.signer.key, key_id=self._shared.signer.key_id, jku=jku, form=form)
+            make_signature(spelled, key.sign, algorithm=key.algorithm, key_id=key.key_id, jku=jku, form=form)
             for form in (CardForm.SPEC, CardForm.NO_EMPTIES)
         ]
         return structs.replace(card, signatures=tuple(signatures))
+
+    def _keys_url(self, base_url: str) -> str:
+        """Where the public keys are, for callers who reach the agent at this URL."""
+        elsewhere = None if self._shared.signer is None else self._shared.signer.jku
+        return elsewhere or f"{base_url}{KEYS_PATH}"
 
 
 def host_of(url: str) -> str:

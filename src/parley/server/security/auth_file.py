@@ -76,7 +76,7 @@ def parse_security(text: str, *, environ: Mapping[str, str] | None = None) -> Se
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as exc:
         raise AuthFileError("", f"not TOML: {exc}") from None
-    file = _convert(document, _File, "")
+    file = convert(document, _File, "")
     environ = os.environ if environ is None else environ
     schemes = {name: _read_scheme(name, table, environ) for name, table in file.schemes.items()}
     requirements = file.require and [
@@ -159,19 +159,19 @@ def _read_requirement(table: Mapping[str, Any], at: str, schemes: Mapping[str, S
     for name in table:
         if name not in schemes:
             raise AuthFileError(f"{at}.{name}", "there is no scheme with this name")
-    return {name: _convert(scopes, list[str], f"{at}.{name}") for name, scopes in table.items()}
+    return {name: convert(scopes, list[str], f"{at}.{name}") for name, scopes in table.items()}
 
 
 def _read_scheme(name: str, value: object, environ: Mapping[str, str]) -> Scheme:
     at = f"schemes.{name}"
-    table = _convert(value, dict[str, Any], at)
+    table = convert(value, dict[str, Any], at)
     kind = str(table.get("type"))
     if kind not in _SCHEMES:
         raise AuthFileError(f"{at}.type", f"it must be one of {', '.join(_SCHEMES)}")
     _check_flows(table.get("oauth2"), f"{at}.oauth2")
-    settings = structs.asdict(_convert({key: table[key] for key in table if key != "type"}, _TABLES[kind], at))
+    settings = structs.asdict(convert({key: table[key] for key in table if key != "type"}, _TABLES[kind], at))
     if "client_secret" in settings:
-        settings["client_secret"] = _look_up(settings["client_secret"], f"{at}.client_secret", environ)
+        settings["client_secret"] = look_up_secret(settings["client_secret"], f"{at}.client_secret", environ)
     try:
         return _SCHEMES[kind](**settings)
     except SettingError as exc:
@@ -192,7 +192,8 @@ def _members(table: object) -> list[tuple[str, object]]:
     return list(cast("dict[str, object]", table).items()) if isinstance(table, dict) else []
 
 
-def _look_up(secret: str, at: str, environ: Mapping[str, str]) -> str:
+def look_up_secret(secret: str, at: str, environ: Mapping[str, str]) -> str:
+    """A secret of a file: as it stands there, or with `env:NAME` from the environment. Raises AuthFileError."""
     if not secret.startswith(_ENVIRONMENT):
         return secret
     name = secret.removeprefix(_ENVIRONMENT)
@@ -201,7 +202,8 @@ def _look_up(secret: str, at: str, environ: Mapping[str, str]) -> str:
     return environ[name]
 
 
-def _convert(value: object, kind: type[T], at: str) -> T:
+def convert(value: object, kind: type[T], at: str) -> T:
+    """A value of a file as a type; `at` is its key. Raises AuthFileError."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as exc:

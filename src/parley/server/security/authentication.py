@@ -18,6 +18,7 @@ from parley.protocol.cards import SecurityRequirement, SecurityScheme
 from parley.protocol.errors import A2AError, PermissionDeniedError, UnauthenticatedError, UnavailableError
 from parley.protocol.jsonvalue import JsonObject
 from parley.server.security.credentials import ANONYMOUS, Identity, PresentedCredentials
+from parley.server.security.resource_metadata import issuers_of
 from parley.server.security.schemes.scheme import MAX_SUBJECT, Challenge, Proof, Refused, Scheme
 
 # The characters that OpenAPI allows in the name of a scheme, and a length that suits logs and keys of a store.
@@ -67,6 +68,11 @@ class Security:
     def requirements(self) -> tuple[SecurityRequirement, ...]:
         """The requirements as the card shows them."""
         return self._requirements
+
+    @property
+    def issuers(self) -> tuple[str, ...]:
+        """The issuers whose tokens are accepted: the authorization servers in the protected resource metadata."""
+        return tuple(dict.fromkeys(issuer for scheme in self._schemes.values() for issuer in issuers_of(scheme)))
 
     def requirements_for(self, scopes: Iterable[str]) -> tuple[SecurityRequirement, ...]:
         """The requirements with these scopes added, as the card shows them for a skill that needs scopes.

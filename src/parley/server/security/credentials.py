@@ -8,7 +8,7 @@ representation shows only names.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -16,7 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from msgspec import Struct
 
-from parley.protocol.cards import ApiKeyLocation
+from parley.protocol.cards import ApiKeyLocation, ApiKeyScheme, SecurityScheme
 from parley.protocol.jsonvalue import JsonObject
 
 
@@ -97,6 +97,28 @@ class PresentedCredentials(Struct, frozen=True):
             case ApiKeyLocation.COOKIE:  # RFC 6265 section 4.2
                 pairs = [pair.strip(" ").partition("=") for pair in self.headers.get("cookie", "").split(";")]
                 return [value for key, equals, value in pairs if key == name and equals]
+
+    def to_repeat(
+        self, schemes: Iterable[SecurityScheme], *, names: Sequence[str] = ("authorization",)
+    ) -> tuple[dict[str, str], dict[str, str]]:
+        """The headers and query parameters of a request that presents the same: headers of `names`, and API keys."""
+        headers = {name: self.headers[name] for name in names if name in self.headers}
+        query: dict[str, str] = {}
+        cookies: list[str] = []
+        for scheme in schemes:
+            if not isinstance(scheme, ApiKeyScheme):
+                continue
+            for key in self.api_keys(scheme.location, scheme.name)[:1]:
+                match scheme.location:
+                    case ApiKeyLocation.HEADER:
+                        headers[scheme.name.lower()] = key
+                    case ApiKeyLocation.QUERY:
+                        query[scheme.name] = key
+                    case ApiKeyLocation.COOKIE:
+                        cookies.append(f"{scheme.name}={key}")
+        if cookies:
+            headers["cookie"] = "; ".join(cookies)
+        return headers, query
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return [("headers", sorted(self.headers)), ("query", sorted(self.query)), ("address", self.address)]

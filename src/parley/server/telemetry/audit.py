@@ -11,6 +11,7 @@ import contextlib
 import json
 import logging
 import os
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
@@ -21,8 +22,10 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from parley.engine.owner_data import DeletedData, Selection
 from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
+from parley.stores.interface import Owner
 
 logger = logging.getLogger(__name__)
 
@@ -32,8 +35,31 @@ LINES_WAITING = 100_000
 LINES_AT_ONCE = 1_000
 """Lines in one write."""
 
+KeyEvent: TypeAlias = Literal[
+    "key-created",
+    "key-rotated",
+    "key-retired",
+    "key-published",
+    "key-current",
+    "key-withdrawn",
+    "keys-reloaded",
+    "auth-reloaded",
+]
+"""The first three are written by `parley keys`, the others by every process of a server when it notices the change."""
+
 AuditEvent: TypeAlias = Literal[
-    "created", "state", "cancel", "push-config-created", "push-config-deleted", "lines-lost"
+    "created",
+    "state",
+    "cancel",
+    "push-config-created",
+    "push-config-deleted",
+    "push-paused",
+    "push-resumed",
+    "push-redelivered",
+    "push-given-up",
+    "data-deleted",
+    "lines-lost",
+    KeyEvent,
 ]
 
 
@@ -41,7 +67,8 @@ class AuditLine(Struct, frozen=True, omit_defaults=True, rename={"from_state": "
     """One line of the audit trail.
 
     `caller` is the caller of the operation, or the owner of the task if the agent changed the state. `from` is missing
-    after a restart, when this process has not seen the task before. `lost` is the number of missing lines.
+    after a restart, when this process has not seen the task before. `deleted` is how
+    much a caller has deleted, by kind. `lost` is the number of missing lines.
     """
 
     time: datetime
@@ -56,7 +83,27 @@ class AuditLine(Struct, frozen=True, omit_defaults=True, rename={"from_state": "
     config: str | None = None
     dialect: Version | None = None
     trace_id: str | None = None
+    key: str | None = None
+    deleted: Mapping[str, int] | None = None
     lost: int = 0
+    events: int = 0
+    """How many events a webhook will not be sent any more."""
+
+
+def deletion_line(time: datetime, owner: Owner, by: str, selection: Selection, deleted: DeletedData) -> AuditLine:
+    """The line about data that was deleted: when, by whom, of what kind and how much; nothing of what it was."""
+    counts = {"tasks": deleted.tasks, "events": deleted.events, "webhooks": deleted.webhooks}
+    counts |= {"contextValues": deleted.context_values, "sends": deleted.sends, **deleted.records}
+    return AuditLine(
+        time,
+        "data-deleted",
+        owner.tenant,
+        by,
+        selection.agent or "",
+        selection.task_id or "",
+        context=selection.context_id,
+        deleted=counts,
+    )
 
 
 class _Command(Enum):

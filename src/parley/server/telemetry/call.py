@@ -12,9 +12,12 @@ from parley.protocol.versions import Version
 from parley.server.security.credentials import Identity
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Call:
-    """One decoded request: its operation, dialect, binding and caller, and what becomes known while it is processed."""
+    """One decoded request: its operation, dialect, binding and caller, and what becomes known while it is processed.
+
+    Two calls are never equal, so that observers can remember something about each for as long as it lives.
+    """
 
     agent: str
     operation: Operation

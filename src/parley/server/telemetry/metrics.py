@@ -1,8 +1,8 @@
 """Prometheus metrics of a server, in a registry of its own, so that two servers in one process do not share them.
 
-Labels have a bounded number of values: agents, operations, dialects, bindings, states, outcomes; never ids. Tasks are
-counted when they enter a state, not while they are in one: Prometheus expects a counter to start at zero after a
-restart, while a gauge would have to count the tasks in the store and follow their deletion.
+Labels have a bounded number of values: agents, operations, dialects, bindings, states, outcomes, signing keys; never
+other ids. Tasks are counted when they enter a state, not while they are in one: Prometheus expects a counter to start
+at zero after a restart, while a gauge would have to count the tasks in the store and follow their deletion.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.registry import Collector
 
 from parley import __version__
-from parley.engine.observer import DeliveryOutcome
+from parley.engine.observer import DeliveryOutcome, WebhookChange
 from parley.engine.webhooks.deliveries import Deliveries
+from parley.keys.signing_key import SigningKeys
 from parley.protocol.cards import Binding
 from parley.protocol.errors import A2AError
 from parley.protocol.tasks import TaskState
@@ -46,7 +47,7 @@ class RunCounters(Protocol):
 
 
 class Metrics(Collector):
-    """The metrics of a server. The numbers of `runs`, `deliveries` and `audit` are read when it is scraped."""
+    """The metrics of a server. The numbers of `runs`, `deliveries`, `keys` and `audit` are read when scraped."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
@@ -85,6 +86,15 @@ class Metrics(Collector):
         self._delivery_seconds = Histogram(
             "parley_delivery_seconds", "Time until a webhook answered or failed.", registry=registry
         )
+        self._webhook_changes = Counter(
+            "parley_webhook_changes",
+            "Webhooks that were paused, resumed, sent events again, or gave up events.",
+            ("change",),
+            registry=registry,
+        )
+        self._dead_letters = Counter(
+            "parley_webhook_dead_letters", "Events that were given up after their last attempt.", registry=registry
+        )
         self._diverged = Counter(
             "parley_handlers_diverged",
             "Handlers that began again and emitted something else than before.",
@@ -102,6 +112,7 @@ class Metrics(Collector):
         self.runs: RunCounters | None = None
         self.deliveries: Deliveries | None = None
         self.audit: AuditTrail | None = None
+        self.keys: SigningKeys | None = None
         registry.register(self)
         Info("parley", "The server's software.", registry=registry).info({"version": __version__})
         ProcessCollector(registry=registry)
@@ -153,6 +164,11 @@ class Metrics(Collector):
         """Count and time a call of a webhook."""
         self._of_agent(self._deliveries, agent, outcome).inc()
         self._delivery_seconds.observe(seconds)
+
+    def webhook_changed(self, change: WebhookChange, events: int) -> None:
+        """Count a change of a webhook, and the events that were given up with it."""
+        self._webhook_changes.labels(change).inc()
+        self._dead_letters.inc(events)
 
     def blocked(self, agent: str | None, seconds: float) -> None:
         """Count and time a block of the event loop; `agent` is None if no run caused it."""
@@ -215,6 +231,13 @@ class Metrics(Collector):
                 "Hosts that did not answer their last call, counted once per owner with webhooks there.",
                 self.deliveries.unanswered,
             )
+        if self.keys is not None:
+            signatures = CounterMetricFamily(
+                "parley_signatures", "Signatures of cards and tokens, by the id of the key.", labels=("key",)
+            )
+            for key_id, count in self.keys.signatures.items():
+                signatures.add_metric((key_id,), count)
+            yield signatures
         if self.audit is not None:
             yield CounterMetricFamily(
                 "parley_audit_lines_lost", "Lines that the audit trail could not write.", value=self.audit.lost

@@ -7,21 +7,26 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Container, Generator, Sequence
+from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from datetime import datetime
 
+from msgspec import structs
+
 from parley.engine.caller import Caller
-from parley.engine.observer import DeliveryOutcome, PushConfigAction
+from parley.engine.observer import DeliveryOutcome, PushConfigAction, WebhookChange
+from parley.engine.owner_data import DeletedData, Selection
 from parley.engine.runs.run import Run
 from parley.engine.webhooks.deliveries import Deliveries
+from parley.keys.key_ring import KeyChange, KeyRing
+from parley.keys.signing_key import SigningKeys
 from parley.protocol.cards import Binding
 from parley.protocol.errors import A2AError
 from parley.protocol.events import StatusUpdate, TaskCreated, TaskEvent
 from parley.protocol.lifecycle import is_terminal
 from parley.protocol.tasks import TaskState
-from parley.server.telemetry.audit import AuditEvent, AuditLine, AuditTrail, utc_now
+from parley.server.telemetry.audit import AuditEvent, AuditLine, AuditTrail, deletion_line, utc_now
 from parley.server.telemetry.call import Call
 from parley.server.telemetry.log_context import caller_version, in_log_context
 from parley.server.telemetry.metrics import Metrics, RunCounters
@@ -86,6 +91,18 @@ class Telemetry:
         """Add the deliveries of webhooks to the metrics: `telemetry.watch_deliveries(deliveries)`."""
         if self.metrics is not None:
             self.metrics.deliveries = deliveries
+
+    def watch_keys(self, keys: SigningKeys) -> None:
+        """Add the signatures of keys to the metrics, and the changes of a key ring to the audit trail."""
+        if self.metrics is not None:
+            self.metrics.keys = keys
+        if self.audit is not None and isinstance(keys, KeyRing) and keys.on_change is None:
+            keys.on_change = self.key_changed
+
+    def key_changed(self, what: KeyChange, key_id: str) -> None:
+        """Record that a key is published, signs, or is withdrawn."""
+        if self.audit is not None:
+            self.audit.append(AuditLine(self._now(), what, key=key_id))
 
     def webhook_headers(self, key: TaskKey) -> dict[str, str]:
         """The trace headers for a webhook call, so that the receiver can continue the trace of the task's run."""
@@ -175,6 +192,11 @@ class Telemetry:
         """Record which caller canceled a task."""
         self._record("cancel", key, agent, caller)
 
+    def deleted(self, caller: Caller, selection: Selection, deleted: DeletedData) -> None:
+        """Record that a caller deleted data, and how much of it; nothing of what it was."""
+        if self.audit is not None:
+            self.audit.append(deletion_line(self._now(), caller.owner, caller.name, selection, deleted))
+
     def push_config_changed(
         self, key: TaskKey, agent: str, caller: Caller, action: PushConfigAction, config_id: str
     ) -> None:
@@ -182,6 +204,25 @@ class Telemetry:
         self._record(
             "push-config-created" if action == "created" else "push-config-deleted", key, agent, caller, config_id
         )
+
+    def webhook_changed(
+        self,
+        key: TaskKey,
+        agent: str,
+        config_id: str,
+        change: WebhookChange,
+        *,
+        caller: Caller | None = None,
+        events: int = 0,
+    ) -> None:
+        """Record that a webhook was paused or resumed, is sent events again, or that events were given up."""
+        if self.metrics is not None:
+            self.metrics.webhook_changed(change, events)
+        if self.audit is not None:
+            owner, what = key.owner, _WEBHOOK_CHANGES[change]
+            by, version = (owner.name, None) if caller is None else (caller.name, caller.version)
+            line = AuditLine(self._now(), what, owner.tenant, by, agent, key.task_id, config=config_id, dialect=version)
+            self.audit.append(structs.replace(line, trace_id=_trace_id(), events=events))
 
     def _record(self, what: AuditEvent, key: TaskKey, agent: str, caller: Caller, config_id: str | None = None) -> None:
         if self.audit is None:
@@ -217,6 +258,14 @@ class Telemetry:
             self.metrics.delivered(agent, outcome, seconds)
         if self.tracing is not None:
             self.tracing.delivered(key, agent, config_id, outcome, seconds)
+
+
+_WEBHOOK_CHANGES: Mapping[WebhookChange, AuditEvent] = {
+    "paused": "push-paused",
+    "resumed": "push-resumed",
+    "redelivered": "push-redelivered",
+    "given-up": "push-given-up",
+}
 
 
 def _trace_id() -> str | None:

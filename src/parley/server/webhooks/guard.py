@@ -8,19 +8,20 @@ Spec: 1.0 section 13.2.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from parley.network.addresses import Address, is_listed, is_public_host, is_public_resolved
 from parley.network.urls import InvalidUrlError, parse_url
 from parley.protocol.errors import InvalidParamsError, ParleyError
 from parley.protocol.push import PushConfig
+from parley.protocol.versions import Version
+from parley.server.webhooks.authentication import WebhookAuthenticator
+from parley.server.webhooks.header_values import MAX_SECRET, fits_header
+from parley.server.webhooks.schemes import AuthorizationHeader, ConfigPath
 
-MAX_SECRET = 8 * 1024
-"""The limit of most servers for one header."""
-
-_HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
+ChallengePolicy: TypeAlias = Literal["never", "private", "always"]
 
 
 class WebhookForbiddenError(ParleyError):
@@ -37,6 +38,8 @@ class WebhookPolicy:
     """Hosts that may be called at any address and without TLS; `.example.com` includes all subdomains."""
     use_proxy: bool = True
     """Whether webhooks are called through the HTTP proxy that the environment names (HTTPS_PROXY, NO_PROXY)."""
+    challenge: ChallengePolicy = "never"
+    """Which webhooks must prove, before they are first called, that they want notifications; see `challenge`."""
 
     def allows(self, host: str) -> bool:
         """Whether a host is exempt from the checks."""
@@ -62,28 +65,30 @@ def check_webhook_url(url: str, policy: WebhookPolicy = PUBLIC_ONLY, *, path: st
         raise InvalidParamsError(error.message, path=path) from None
 
 
-def check_webhook(config: PushConfig, policy: WebhookPolicy = PUBLIC_ONLY, *, path: str = "$") -> None:
-    """Check the URL, the token and the credentials of a webhook. Raises InvalidParamsError."""
+def check_webhook(
+    config: PushConfig,
+    policy: WebhookPolicy = PUBLIC_ONLY,
+    *,
+    path: str = "$",
+    version: Version = Version.V1_0,
+    authentication: WebhookAuthenticator | None = None,
+) -> None:
+    """Check the URL and the token of a webhook, and how calls to it shall be authenticated.
+
+    Without `authentication`, another server calls it, and may know any scheme. `version` is the dialect of the config,
+    whose members `path` leads to.
+
+    Raises:
+        InvalidParamsError: the webhook may not be called, or not in this way.
+    """
     check_webhook_url(config.url, policy, path=f"{path}.url")
-    if config.token and not _fits_header(config.token):
+    if config.token and not fits_header(config.token):
         text = f"A token must be printable ASCII, up to {MAX_SECRET} characters"
         raise InvalidParamsError(text, path=f"{path}.token")
-    authorization = authorization_of(config)
-    if authorization and not _fits_header(authorization):
-        text = f"Credentials must be printable ASCII, up to {MAX_SECRET} characters"
-        raise InvalidParamsError(text, path=f"{path}.authentication")
-
-
-def _fits_header(text: str) -> bool:
-    return len(text) <= MAX_SECRET and _HEADER_VALUE.fullmatch(text) is not None
-
-
-def authorization_of(config: PushConfig) -> str | None:
-    """The Authorization header of a webhook call: the first scheme and the credentials."""
-    authentication = config.authentication
-    if authentication is None or not authentication.schemes or not authentication.credentials:
-        return None
-    return f"{authentication.schemes[0]} {authentication.credentials}"
+    if authentication is None:
+        AuthorizationHeader().check(config, ConfigPath(path, version))
+    else:
+        authentication.check(config, path=path, version=version)
 
 
 def _check_url(url: str, policy: WebhookPolicy) -> None:

@@ -1,18 +1,21 @@
 """Calling webhooks over HTTP: one POST per notification, in the dialect in which the webhook was registered.
 
 Redirects are not followed, cookies are not kept, and only the status of a reply is used. Every connection is checked by
-the guard. Secrets (the token, the credentials, the path and query of the URL) are never in an error. Spec: 1.0 section
-4.3.3, 0.3 section 9.5.
+the guard. `authentication` makes the headers that the webhook's config asks for, and `challenge` has a webhook prove
+that it wants notifications. Secrets (the token, the credentials, the path and query of the URL) are never in an error.
+Spec: 1.0 section 4.3.3, 0.3 section 9.5.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 from typing import Self, TypeAlias
-from urllib.parse import quote
 
 from parley import __version__
 from parley.dialects.registry import DIALECTS
@@ -26,15 +29,20 @@ from parley.network.proxies import Proxies
 from parley.network.urls import parse_url
 from parley.protocol.errors import InvalidParamsError, LocalProtocolError, PeerProtocolError
 from parley.protocol.versions import Version
+from parley.server.webhooks.auth_settings import WebhookCertificate
+from parley.server.webhooks.authentication import WebhookAuthenticator
+from parley.server.webhooks.challenge import ChallengeAnswer, OwnershipChallenge
 from parley.server.webhooks.guard import (
     PUBLIC_ONLY,
     WebhookForbiddenError,
     WebhookPolicy,
     WebhookRules,
-    authorization_of,
     check_webhook,
 )
 from parley.server.webhooks.lookups import LOOKUPS, SharedLookups, looking_up_for
+from parley.server.webhooks.schemes import WebhookCall
+
+logger = logging.getLogger(__name__)
 
 ExtraHeaders: TypeAlias = Callable[[Notification], Mapping[str, str]]
 """Returns further headers of a call, such as its trace context."""
@@ -64,36 +72,58 @@ class WebhookSender:
         tls: ssl.SSLContext | None = None,
         resolve: Resolve | None = None,
         extra_headers: ExtraHeaders | None = None,
+        authentication: WebhookAuthenticator | None = None,
     ) -> None:
         """`tls` is the context for https; by default it trusts the certificate authorities of the machine."""
         self._policy = policy
+        self._authentication = authentication or WebhookAuthenticator()
+        self._challenge = OwnershipChallenge(policy)
         self._timeout = timeout
         self._tls = tls
         self._resolve = resolve
         self._extra_headers = extra_headers
         self._names: NameResolver | None = None
-        self._pool: ConnectionPool | None = None
+        self._network: PinnedNetwork | None = None
+        self._pools: dict[WebhookCertificate | None, tuple[object, ConnectionPool]] = {}
 
-    def _open(self) -> ConnectionPool:
-        """The connection pool, created with the first call: reading the certificates of the machine takes a while."""
-        if self._pool is None:
+    def _open_network(self) -> PinnedNetwork:
+        if self._network is None:
             self._names = NameResolver(threads=LOOKUPS)
             proxies = Proxies.of_environment() if self._policy.use_proxy else None
-            self._pool = ConnectionPool(
-                PinnedNetwork(WebhookRules(self._policy), SharedLookups(self._resolve or self._names), proxies),
-                self._tls or machine_tls(),
-                connect_seconds=CONNECT_TIMEOUT,
-            )
-        return self._pool
+            lookups = SharedLookups(self._resolve or self._names)
+            self._network = PinnedNetwork(WebhookRules(self._policy), lookups, proxies)
+        return self._network
+
+    def _pool(self, network: PinnedNetwork, certificate: WebhookCertificate | None) -> ConnectionPool:
+        """The connections that present a client certificate, or none. No other webhook may use one that presented it.
+
+        They are created with the first call, because reading the certificates of the machine takes a while, and again
+        when the files of the client certificate have changed.
+
+        Raises:
+            DeliveryError: the certificate cannot be read.
+        """
+        stamp, pool = self._pools.get(certificate, (None, None))
+        try:
+            current = None if certificate is None else certificate.stamp()
+            if pool is None or stamp != current:
+                tls = certificate.files.context() if certificate is not None else self._tls or machine_tls()
+                pool = ConnectionPool(network, tls, connect_seconds=CONNECT_TIMEOUT)
+                self._pools[certificate] = (current, pool)
+        except (OSError, ValueError) as error:  # an SSLError is an OSError
+            logger.warning("The client certificate for webhooks cannot be read: %s", error)
+            raise DeliveryError("The server cannot read its client certificate for it") from error
+        return pool
 
     async def close(self) -> None:
         """Close idle connections; a later call opens new ones."""
-        pool, self._pool = self._pool, None
-        names, self._names = self._names, None
-        if pool is not None:
+        pools, self._pools = self._pools, {}
+        names, self._names, self._network = self._names, None, None
+        for _, pool in pools.values():
             await pool.close()
         if names is not None:
             names.close()
+        await self._authentication.close()
 
     async def __aenter__(self) -> Self:
         """Connections are opened when needed."""
@@ -113,55 +143,67 @@ class WebhookSender:
             NoAnswerError: the same, because its host has no address, does not accept connections or does not answer.
             DeliveryRefusedError: a retry is useless, or the webhook may not be called.
         """
+        config, owner = notification.config, notification.key.owner
         try:
             # Checked again, because the policy may have changed since the webhook was registered.
-            check_webhook(notification.config, self._policy)
+            check_webhook(config, self._policy)
             body = DIALECTS[notification.version].pushes.encode(notification.event)
-            request = HttpRequest("POST", parse_url(notification.config.url), self._headers(notification), body)
+            url = parse_url(config.url)
         except (InvalidParamsError, LocalProtocolError, PeerProtocolError) as error:
             raise DeliveryRefusedError(error.message) from None
         try:
-            with looking_up_for(notification.key.owner):
-                status, retry_after = await self._post(request)
+            self._authentication.check(config, version=notification.version)
+        except InvalidParamsError as error:  # the operator has changed a setting, and may change it back
+            raise DeliveryError(error.message) from None
+        network = self._open_network()
+        pool = self._pool(network, self._authentication.certificate(config))
+        with looking_up_for(owner), self._translated_errors():
+            await self._challenge.check(owner, url, network, partial(self._exchange, pool))
+            call = self._authentication.call(notification, body)
+            credentials = await self._authentication.headers(call)
+            request = HttpRequest("POST", url, self._headers(notification, call, credentials), body)
+            answer = await self._exchange(pool, request, READ_BYTES)
+        if answer.status == 401:
+            self._authentication.refused(call, credentials)
+        _check_status(answer.status, answer.retry_after)
+
+    @contextmanager
+    def _translated_errors(self) -> Generator[None]:
+        try:
+            yield
         except (WebhookForbiddenError, LocalProtocolError) as error:
             raise DeliveryRefusedError(error.message) from None
         except ReadTimeoutError:
             raise NoAnswerError(f"It did not answer within {self._timeout:g} seconds") from None
         except NetworkError as error:
             raise NoAnswerError(f"It could not be called: {error}") from None
-        _check_status(status, retry_after)
 
-    async def _post(self, request: HttpRequest) -> tuple[int, str]:
-        """The status of the answer, and its Retry-After."""
-        pool = self._open()
+    async def _exchange(self, pool: ConnectionPool, request: HttpRequest, limit: int) -> ChallengeAnswer:
+        """The answer of a webhook, with the first `limit` bytes of its body and a little more."""
         deadline = asyncio.get_running_loop().time() + self._timeout
         response = await pool.send(request, deadline)
         try:
-            size = 0
-            while size <= READ_BYTES and (chunk := await response.read(deadline)):
-                size += len(chunk)
-            return response.status, response.headers.get("retry-after", "")
+            body = bytearray()
+            while len(body) <= limit and (chunk := await response.read(deadline)):
+                body += chunk
+            return ChallengeAnswer(response.status, response.headers.get("retry-after", ""), bytes(body))
         finally:
             await response.close()
 
-    def _headers(self, notification: Notification) -> dict[str, str]:
+    def _headers(self, notification: Notification, call: WebhookCall, credentials: Mapping[str, str]) -> dict[str, str]:
         config = notification.config
         is_1_0 = notification.version is Version.V1_0
         headers = {
             "Content-Type": "application/a2a+json" if is_1_0 else "application/json",
             "User-Agent": f"parley/{__version__}",
             "Accept-Encoding": "identity",
-            # The same for every attempt and unique per event, so that receivers can drop duplicates.
-            "Parley-Event-Id": f"{quote(notification.key.task_id, safe='')}:{notification.seq}",
+            "Parley-Event-Id": call.delivery_id,
         }
         if self._extra_headers is not None:
             headers.update(self._extra_headers(notification))
         if config.token:
             headers["X-A2A-Notification-Token"] = config.token
-        authorization = authorization_of(config)
-        if authorization:
-            headers["Authorization"] = authorization
-        return headers
+        return headers | dict(credentials)
 
 
 def _check_status(status: int, retry_after: str) -> None:

@@ -49,9 +49,11 @@ class ContextValues(Protocol):
         """
         ...
 
-    async def delete_unused(self, *, before: datetime, limit: int) -> int:
+    async def delete_unused(
+        self, *, before: datetime, limit: int, tenant: str | None = None, agent: str | None = None
+    ) -> int:
         """Delete the values of contexts that have no task left and were last written before a moment.
 
-        Returns how many contexts that were, at most `limit`.
+        Of all tenants and agents, or of one. Returns how many contexts that were, at most `limit`.
         """
         ...

@@ -14,13 +14,16 @@ from msgspec import Struct
 
 from parley.protocol.push import PushConfig
 from parley.protocol.versions import Version
+from parley.stores.interface.delivery_state import DeadLetter, DeliveryFailure
 from parley.stores.interface.keys import Owner, TaskKey
 
 
 class Webhook(Struct, frozen=True, gc=False):
     """A webhook of a task: its config, the dialect it was registered in, and what was delivered to it.
 
-    `delivered_seq` is the last event that was delivered, or need not be; `last_seq` is the task's last event.
+    `delivered_seq` is the last event that was delivered, or need not be; `last_seq` is the task's last event. A webhook
+    that accepts its events has no failure; `dead_letters` are the events that it was not sent any more, oldest first.
+    `problem` says why its secrets cannot be read; then its config has none of them, and it must not be called.
     """
 
     key: TaskKey
@@ -29,6 +32,9 @@ class Webhook(Struct, frozen=True, gc=False):
     version: Version
     delivered_seq: int
     last_seq: int
+    failure: DeliveryFailure | None = None
+    dead_letters: tuple[DeadLetter, ...] = ()
+    problem: str = ""
 
 
 class Outbox(Protocol):
@@ -46,8 +52,8 @@ class Outbox(Protocol):
         """Keep a webhook of a task, registered in a dialect; it gets the events after a number.
 
         Without a number it gets the events from now on. If it replaces one with its id, it keeps the `delivered_seq` of
-        that one: nothing is skipped or delivered again because of it. If it is behind, the task is in the outbox of
-        `holder` afterwards, unless it was in another's.
+        that one: nothing is skipped or delivered again because of it. Its failure is over, its dead letters stay. If it
+        is behind, the task is in the outbox of `holder` afterwards, unless it was in another's.
 
         Raises:
             ConflictError: this owner has no such task, or has it no longer.
@@ -73,12 +79,51 @@ class Outbox(Protocol):
         """
         ...
 
-    async def mark_delivered(self, key: TaskKey, config_id: str, seq: int, *, holder: str) -> bool:
-        """Note that all events up to a number were delivered to a webhook. A number never moves back.
+    async def mark_delivered(
+        self,
+        key: TaskKey,
+        config_id: str,
+        seq: int,
+        *,
+        holder: str,
+        begun_after: int = 0,
+        dead_letter: DeadLetter | None = None,
+    ) -> bool:
+        """Note that all events up to a number were delivered to a webhook, or given up as a dead letter.
 
-        False if the webhook is not there any more, or its task is in the outbox of another worker: the caller must
-        stop. When all webhooks of the task have caught up, the task leaves the outbox.
+        The failure of the webhook is over, in the same write. A number moves back with `rewind` only.
+
+        False if the webhook is not there any more, its task is in the outbox of another worker, or `delivered_seq` is
+        less than `begun_after`, because it was rewound meanwhile: the caller must stop. When all webhooks of the task
+        have caught up, the task leaves the outbox.
         """
+        ...
+
+    async def note_failure(
+        self, key: TaskKey, config_id: str, failure: DeliveryFailure, *, holder: str, begun_after: int = 0
+    ) -> bool:
+        """Keep the failure of a webhook, in place of the one before. False as in `mark_delivered`."""
+        ...
+
+    async def failing(
+        self, owner: Owner, *, agent: str | None = None, after: tuple[str, str] | None = None, limit: int
+    ) -> Sequence[Webhook]:
+        """An owner's webhooks that have a failure or dead letters, by task and id, of one agent's tasks or of all.
+
+        At most `limit` of those that come after a task's id and a webhook's.
+        """
+        ...
+
+    async def rewind(self, key: TaskKey, config_id: str, seq: int, *, holder: str) -> bool:
+        """Let a webhook get the events after a number again, if they were delivered. False if it is not there.
+
+        Its failure is over, and what it gets again is no dead letter any more. If it is behind, the task is in the
+        outbox of `holder` afterwards, unless it was in another's.
+        """
+        ...
+
+    async def backlog(self) -> int:
+        """How many tasks of all owners have a webhook that is behind."""
         ...
 
     async def undelivered(

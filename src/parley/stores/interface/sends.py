@@ -41,6 +41,10 @@ class SendRecords(Protocol):
         """What became of a message that was sent at or after a moment."""
         ...
 
+    async def digests(self, owner: Owner, message_id: str, *, since: datetime) -> frozenset[bytes]:
+        """The contents with which a message id was sent at or after a moment."""
+        ...
+
     async def put(
         self, owner: Owner, send: SendKey, record: SendRecord, *, since: datetime | None = None, holder: str = ""
     ) -> None:

@@ -9,15 +9,19 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from parley.stores.interface.contexts import ContextValues
 from parley.stores.interface.inbox import Inbox
 from parley.stores.interface.leases import Leases
 from parley.stores.interface.outbox import Outbox
+from parley.stores.interface.owner_data import OwnerData
 from parley.stores.interface.records import Records
 from parley.stores.interface.sends import SendRecords
 from parley.stores.interface.tasks import TaskLog
+
+if TYPE_CHECKING:
+    from parley.sealed.sealer import Sealer
 
 
 class Store(Protocol):
@@ -37,6 +41,10 @@ class Store(Protocol):
     """Which workers are alive."""
     inbox: Inbox
     """What waits for the holders of tasks."""
+    owner_data: OwnerData
+    """What is kept of an owner beside its tasks."""
+    sealer: Sealer
+    """Encrypts secrets for this store: those of webhooks and some records by itself, others where they are written."""
     is_shared: bool
     """Whether other workers may write at the same time."""
 

@@ -56,6 +56,14 @@ class StoredTask(Struct, frozen=True, gc=False):
     events: tuple[TaskEvent, ...]
 
 
+class StoredEvent(Struct, frozen=True, gc=False):
+    """An event with its number, and when it was written; None if an earlier version of Parley wrote it."""
+
+    seq: int
+    event: TaskEvent
+    written_at: datetime | None
+
+
 class NewTask(Struct, frozen=True, gc=False):
     """The fixed fields of a new task."""
 
@@ -77,6 +85,9 @@ class Write(Struct, frozen=True, gc=False):
     that the worker `holder` of its record is working on. `webhooks`, each with the dialect it was registered in, are
     kept as `Outbox.put` keeps them, and get these events and all later ones. `taken` are the ids of inbox items of the
     task that these events are the answer to.
+
+    A store notes when it was given the events. `written_at`, one moment for each event, is of events that were written
+    elsewhere before.
     """
 
     key: TaskKey
@@ -94,6 +105,7 @@ class Write(Struct, frozen=True, gc=False):
     sends_since: datetime | None = None
     taken: tuple[str, ...] = ()
     wake_at: datetime | None = None
+    written_at: tuple[datetime | None, ...] = ()
 
     def check_fence(self, owner: str | None, last_seq: int = 0, holder: str = "") -> None:
         """The fence: pass if a task, or None where there is none, is as this writer believes it to be.
@@ -130,6 +142,18 @@ class TaskHeads(Struct, frozen=True, gc=False):
     total: int
 
 
+class Workload(Struct, frozen=True, gc=False):
+    """How many tasks are submitted or working, in the whole store."""
+
+    held: int = 0
+    """By workers that are alive."""
+    waiting: int = 0
+    """For any worker: none that is alive holds them, and they do not sleep."""
+    waiting_since: datetime | None = None
+    """When the one that has waited longest got its present status."""
+    sleeping: int = 0
+
+
 class TaskLog(Protocol):
     """Tasks and their events."""
 
@@ -148,6 +172,10 @@ class TaskLog(Protocol):
 
     async def head(self, key: TaskKey) -> TaskHead | None:
         """A task's head, or None if this owner has no such task."""
+        ...
+
+    async def find(self, task_id: str, *, tenant: str | None = None, name: str | None = None) -> Sequence[TaskHead]:
+        """The tasks with an id, by tenant: of all tenants or of one, and of owners of any name or of one."""
         ...
 
     async def read(self, key: TaskKey) -> StoredTask | None:
@@ -173,16 +201,30 @@ class TaskLog(Protocol):
         """
         ...
 
+    async def timed_events(
+        self, key: TaskKey, *, after: int, limit: int, size: int | None = None
+    ) -> Sequence[StoredEvent]:
+        """What `events` gives, each with the moment at which it was written."""
+        ...
+
     async def list(self, owner: Owner, query: TaskFilter) -> TaskHeads:
         """An owner's tasks."""
         ...
 
-    async def list_all(self, query: TaskFilter, *, tenant: str | None = None) -> Sequence[TaskHead]:
-        """Tasks of all owners, or of all in a tenant, for operators: newest status first, then by id.
+    async def list_all(
+        self, query: TaskFilter, *, tenant: str | None = None, name: str | None = None
+    ) -> Sequence[TaskHead]:
+        """Tasks of all tenants or of one, and of owners of any name or of one: newest status first, then by id.
 
         Nothing is counted, so that the last page costs what the first did. A page may be longer than its limit by
         tasks of other tenants that have the moment and the id of its last one.
         """
+        ...
+
+    async def count_all(
+        self, query: TaskFilter, *, tenant: str | None = None, name: str | None = None, most: int
+    ) -> int:
+        """How many tasks `list_all` shows on all pages; more than `most` if there are more than that."""
         ...
 
     async def newest(
@@ -214,10 +256,19 @@ class TaskLog(Protocol):
         """The earliest moment after another one at which a sleeping task is to wake; None if there is none."""
         ...
 
+    async def workload(self, live: frozenset[str]) -> Workload:
+        """How many tasks of all owners are submitted or working; `live` are the workers that are alive."""
+        ...
+
     async def delete(self, key: TaskKey) -> bool:
         """Delete a task with its events, sends, webhooks and inbox. Return True if there was such a task."""
         ...
 
-    async def delete_finished(self, *, before: datetime, limit: int) -> int:
-        """Delete tasks of all owners that ended before a moment, at most `limit`. Return how many were deleted."""
+    async def delete_finished(
+        self, *, before: datetime, limit: int, tenant: str | None = None, agent: str | None = None
+    ) -> int:
+        """Delete tasks of all owners that ended before a moment, at most `limit`. Return how many were deleted.
+
+        Of all tenants and agents, or of one.
+        """
         ...

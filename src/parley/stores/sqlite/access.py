@@ -19,11 +19,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+from parley.stores.appends import Append
 from parley.stores.encoding import require_encodable
 from parley.stores.interface import StoreUnavailableError
 from parley.stores.sqlite.file import EXPLAINED, connect_reader, explain, explained
 from parley.stores.sqlite.file_health import FileHealth
-from parley.stores.sqlite.transaction import Append
 from parley.stores.sqlite.writer import SqliteWriter
 
 T = TypeVar("T")

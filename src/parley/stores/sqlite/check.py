@@ -94,7 +94,7 @@ def count_contents(connection: sqlite3.Connection) -> Contents:
             (SELECT coalesce(sum(last_seq), 0) FROM tasks),
             (SELECT count(*) FROM push_configs),
             (SELECT count(*) FROM (SELECT DISTINCT tenant, owner, agent, context FROM context_values)),
-            (SELECT count(*) FROM records)
+            (SELECT count(*) FROM records WHERE collection <> 'store_keys')
         """
     ).fetchone()
     return Contents(*row)

@@ -53,10 +53,14 @@ class SqliteContexts:
             *(*columns, name, *columns, len(marks), marks, encode(name)),
         )
 
-    async def delete_unused(self, *, before: datetime, limit: int) -> int:
+    async def delete_unused(
+        self, *, before: datetime, limit: int, tenant: str | None = None, agent: str | None = None
+    ) -> int:
         """Delete the values of contexts that have no task left and were last written before a moment."""
         written_before = encode_time(before)
-        contexts = await self._access.read_in_thread(lambda reader: _read_unused(reader, written_before, limit))
+        contexts = await self._access.read_in_thread(
+            lambda reader: _read_unused(reader, written_before, limit, tenant, agent)
+        )
         return (
             await self._access.submit(lambda writer: _delete_unused(writer, contexts, written_before))
             if contexts
@@ -96,14 +100,16 @@ def _read_value(reader: sqlite3.Connection, context: ContextKey, name: str) -> J
     return None if row is None else decode_value(row[0])
 
 
-def _read_unused(reader: sqlite3.Connection, written_before: int, limit: int) -> list[tuple[str, str, str, str]]:
+def _read_unused(
+    reader: sqlite3.Connection, written_before: int, limit: int, tenant: str | None, agent: str | None
+) -> list[tuple[str, str, str, str]]:
     """Contexts whose values may be deleted."""
     return reader.execute(
         f"""
         SELECT DISTINCT tenant, owner, agent, context FROM context_values AS old INDEXED BY context_values_by_time
-        WHERE written_at < ? AND {_NOT_IN_USE} LIMIT ?
+        WHERE written_at < ? AND (? IS NULL OR tenant = ?) AND (? IS NULL OR agent = ?) AND {_NOT_IN_USE} LIMIT ?
         """,
-        (written_before, written_before, limit),
+        (written_before, tenant, tenant, agent, agent, written_before, limit),
     ).fetchall()
 
 

@@ -96,6 +96,7 @@ def open_writer(path: Path, stack: ExitStack, *, is_shared: bool, busy_timeout: 
         writer.execute("PRAGMA journal_mode = WAL")
         writer.execute("PRAGMA synchronous = FULL")
         writer.execute("PRAGMA fullfsync = ON")  # macOS: fsync alone does not reach the platter; ignored elsewhere
+        writer.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten; some builds of SQLite have it off
         writer.execute("PRAGMA temp_store = MEMORY")  # what it takes to undo a statement must not become a file
         writer.execute("PRAGMA foreign_keys = OFF")  # a script may replace a table by another
         check_quickly(writer, path)

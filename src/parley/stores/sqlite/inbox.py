@@ -5,8 +5,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
+from parley.sealed.sealer import Sealer
 from parley.stores.encoding import decode_inbox_item, encode
 from parley.stores.interface import ConflictError, InboxItem
+from parley.stores.secret_fields import open_item, seal_item
 from parley.stores.sqlite.access import SqliteAccess
 from parley.stores.sqlite.tasks import read_head
 
@@ -14,8 +16,9 @@ from parley.stores.sqlite.tasks import read_head
 class SqliteInbox:
     """What waits for the holders of tasks."""
 
-    def __init__(self, access: SqliteAccess) -> None:
+    def __init__(self, access: SqliteAccess, sealer: Sealer) -> None:
         self._access = access
+        self._sealer = sealer
 
     async def post(self, item: InboxItem) -> None:
         """Leave an item for the holder of a task.
@@ -24,7 +27,7 @@ class SqliteInbox:
             ConflictError: no worker holds the task.
         """
         owner = item.key.owner
-        row = (owner.tenant, owner.name, item.key.task_id, item.id, encode(item))
+        row = (owner.tenant, owner.name, item.key.task_id, item.id, encode(seal_item(self._sealer, item)))
 
         def post(writer: sqlite3.Connection) -> None:
             head = read_head(writer, item.key)
@@ -38,7 +41,7 @@ class SqliteInbox:
         """The items for tasks that a worker holds now, oldest first."""
         if self._access.read_now(lambda reader: reader.execute("SELECT 1 FROM inbox LIMIT 1").fetchone()) is None:
             return ()
-        return await self._access.read_in_thread(lambda reader: _read_items(reader, holder))
+        return await self._access.read_in_thread(lambda reader: _read_items(reader, self._sealer, holder))
 
     async def has(self, item: InboxItem) -> bool:
         """Whether an item still waits."""
@@ -60,7 +63,7 @@ def _names(item: InboxItem) -> tuple[str, str, str, str]:
     return item.key.owner.tenant, item.key.task_id, item.id, item.key.owner.name
 
 
-def _read_items(reader: sqlite3.Connection, holder: str) -> list[InboxItem]:
+def _read_items(reader: sqlite3.Connection, sealer: Sealer, holder: str) -> list[InboxItem]:
     rows = reader.execute(
         """
         SELECT item FROM inbox CROSS JOIN tasks ON tasks.tenant = inbox.tenant AND tasks.id = inbox.task
@@ -68,4 +71,4 @@ def _read_items(reader: sqlite3.Connection, holder: str) -> list[InboxItem]:
         """,
         (holder,),
     )
-    return [decode_inbox_item(item) for (item,) in rows]
+    return [open_item(sealer, decode_inbox_item(item)) for (item,) in rows]

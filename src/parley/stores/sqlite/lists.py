@@ -13,43 +13,15 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
 from itertools import chain, islice, product, takewhile
-from typing import Any, TypeAlias
+from typing import Any
 
+from parley.protocol.lifecycle import TERMINAL
 from parley.protocol.tasks import TaskState
-from parley.protocol.versions import Version
-from parley.stores.encoding import decode_time, encode, encode_time
+from parley.stores.encoding import encode, encode_time
 from parley.stores.interface import Owner, TaskFilter, TaskHead, TaskHeads, TaskKey
-from parley.stores.sqlite.rows import Value
-
-HEAD = (
-    "tenant, owner, id, agent, context, state, status_at, created_at, last_seq, created_in, attempts, holder, wake_at, "
-    "size"
-)
-"""The columns of a head. A query that joins `snapshots` must say which tenant it means."""
-
-Row: TypeAlias = Sequence[Any]
+from parley.stores.rows import HEAD, Row, Value, decode_head
 
 _STATES = [state.value for state in TaskState]
-
-
-def decode_head(row: Row) -> TaskHead:
-    """A head, from the columns `HEAD`."""
-    tenant, owner, task_id, agent, context, state, status_at, created_at, last_seq, created_in, *rest = row
-    attempts, holder, wake_at, size = rest
-    return TaskHead(
-        TaskKey(Owner(tenant, owner), task_id),
-        agent,
-        context,
-        TaskState(state),
-        decode_time(status_at),
-        decode_time(created_at),
-        last_seq,
-        Version(created_in),
-        attempts,
-        holder,
-        decode_time(wake_at) if wake_at is not None else None,
-        size,
-    )
 
 
 @contextmanager
@@ -113,20 +85,75 @@ def read_list(reader: sqlite3.Connection, owner: Owner, query: TaskFilter) -> Ta
             return TaskHeads(tuple([decode_head(row) for row in islice(rows, query.limit)]), total)
 
 
-def read_list_of_all(reader: sqlite3.Connection, query: TaskFilter, tenant: str | None) -> tuple[TaskHead, ...]:
-    """A page of an operator's list. Tasks of one id and moment in several tenants are on one page."""
-    source = "tasks INDEXED BY tasks_by_time WHERE "
-    conditions, values = _conditions(agent=query.agent, context=query.context_id, state=query.state)
-    if query.status_at_or_after is not None:
-        conditions += " AND status_at >= ?"
-        values = (*values, encode_time(query.status_at_or_after))
+def read_list_of_all(
+    reader: sqlite3.Connection, query: TaskFilter, tenant: str | None, name: str | None
+) -> tuple[TaskHead, ...]:
+    """A page of a list of many owners. Tasks of one id and moment in several tenants are on one page."""
     with one_moment(reader):
-        tenants = [tenant] if tenant is not None else distinct(reader, "tenant", f"{source} TRUE")
-        parts = [(each, *values) for each in tenants]
-        with closing(_newest_first(reader, f"{source} tenant = ? {conditions}", parts, query)) as rows:
+        source, parts = _parts_of_all(reader, query, tenant, name)
+        with closing(_newest_first(reader, source, parts, query)) as rows:
             page = list(islice(rows, query.limit))
             ties = takewhile(lambda row: _by_status(row) == _by_status(page[-1]), rows) if page else ()
             return tuple([decode_head(row) for row in chain(page, ties)])
+
+
+def count_list_of_all(
+    reader: sqlite3.Connection, query: TaskFilter, tenant: str | None, name: str | None, most: int
+) -> int:
+    """How many tasks are on all pages of a list of many owners; no more than one beyond `most` are counted."""
+    total = 0
+    with one_moment(reader):
+        source, parts = _parts_of_all(reader, query, tenant, name)
+        for part in parts:
+            statement = f"SELECT count(*) FROM (SELECT 1 FROM {source} LIMIT {most + 1 - total:d})"
+            total += reader.execute(statement, part).fetchone()[0]
+            if total > most:
+                break
+    return total
+
+
+def _parts_of_all(
+    reader: sqlite3.Connection, query: TaskFilter, tenant: str | None, name: str | None
+) -> tuple[str, list[tuple[Value, ...]]]:
+    """The source of a list of many owners, and the values of its parts, each in the order of an index.
+
+    The tasks of a tenant are in one part; those of one owner are in a part for each agent and state.
+    """
+    every = "tasks INDEXED BY tasks_by_time WHERE TRUE"
+    tenants = [tenant] if tenant is not None else distinct(reader, "tenant", every)
+    if name is None or query.context_id is not None:
+        index = "tasks_by_time" if name is None else "tasks_by_context"
+        source = f"tasks INDEXED BY {index} WHERE tenant = ?"
+        conditions, values = _conditions(owner=name, context=query.context_id, agent=query.agent, state=query.state)
+        parts: list[tuple[Value, ...]] = [(each, *values) for each in tenants]
+    else:
+        source = "tasks INDEXED BY tasks_by_state WHERE tenant = ? AND owner = ?"
+        conditions = " AND agent = ? AND state = ?"
+        states = [query.state.value] if query.state is not None else _STATES
+        parts = [
+            (each, name, *agent_and_state)
+            for each in tenants
+            for agent_and_state in product(
+                [query.agent] if query.agent is not None else distinct(reader, "agent", source, each, name), states
+            )
+        ]
+    if query.status_at_or_after is not None:
+        conditions += " AND status_at >= ?"
+        parts = [(*part, encode_time(query.status_at_or_after)) for part in parts]
+    return source + conditions, parts
+
+
+def read_heads_of_id(
+    reader: sqlite3.Connection, task_id: str, tenant: str | None, name: str | None
+) -> tuple[TaskHead, ...]:
+    """The tasks with an id in one tenant or in all, each found with one step in an index."""
+    condition, values = ("", ()) if name is None else (" AND owner = ?", (name,))
+    statement = f"SELECT {HEAD} FROM tasks WHERE tenant = ? AND id = ?{condition}"
+    with one_moment(reader):
+        every = "tasks INDEXED BY tasks_by_time WHERE TRUE"
+        tenants = [tenant] if tenant is not None else distinct(reader, "tenant", every)
+        rows = [row for each in tenants for row in reader.execute(statement, (each, task_id, *values))]
+    return tuple([decode_head(row) for row in rows])
 
 
 def read_newest(
@@ -202,3 +229,23 @@ def _by_status(row: Row) -> tuple[int, str]:
 
 def _by_age(row: Row) -> tuple[int, str]:
     return row[7], row[2]
+
+
+def read_finished_of_agent(
+    reader: sqlite3.Connection, ended_before: int, limit: int, tenant: str | None, agent: str
+) -> list[TaskKey]:
+    """Tasks of an agent that ended before a moment: the oldest of each owner, at most `limit` in all."""
+    source = "tasks INDEXED BY tasks_by_state WHERE"
+    statement = f"""
+        SELECT id FROM {source} tenant = ? AND owner = ? AND agent = ? AND state = ? AND status_at < ?
+        ORDER BY status_at LIMIT ?
+    """
+    found: list[TaskKey] = []
+    for one in distinct(reader, "tenant", f"{source} TRUE") if tenant is None else [tenant]:
+        for owner in distinct(reader, "owner", f"{source} tenant = ?", one):
+            for state in TERMINAL:
+                values = (one, owner, agent, state.value, ended_before, limit - len(found))
+                found += [TaskKey(Owner(one, owner), task_id) for (task_id,) in reader.execute(statement, values)]
+                if len(found) >= limit:
+                    return found
+    return found

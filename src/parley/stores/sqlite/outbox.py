@@ -12,19 +12,23 @@ from itertools import islice
 
 from parley.protocol.push import PushConfig
 from parley.protocol.versions import Version
-from parley.stores.encoding import decode_push_config
-from parley.stores.interface import ConflictError, Owner, TaskKey, Webhook
+from parley.sealed.sealer import Sealer
+from parley.stores.encoding import encode
+from parley.stores.interface import ConflictError, DeadLetter, DeliveryFailure, Owner, TaskKey, Webhook
+from parley.stores.interface.delivery_state import add_dead_letter, dead_letters_up_to
+from parley.stores.rows import WEBHOOK, decode_webhook, encode_webhook, read_dead_letters, write_dead_letters
 from parley.stores.sqlite.access import SqliteAccess
 from parley.stores.sqlite.lists import distinct, merged, one_moment
-from parley.stores.sqlite.rows import PUT_IN_OUTBOX, PUT_WEBHOOK, encode_webhook
+from parley.stores.sqlite.rows import PUT_IN_OUTBOX, PUT_WEBHOOK
 from parley.stores.sqlite.tasks import read_head
 
 
 class SqliteOutbox:
     """Webhooks, and which of them are behind."""
 
-    def __init__(self, access: SqliteAccess) -> None:
+    def __init__(self, access: SqliteAccess, sealer: Sealer) -> None:
         self._access = access
+        self._sealer = sealer
 
     async def put(
         self,
@@ -40,7 +44,7 @@ class SqliteOutbox:
         Raises:
             ConflictError: this owner has no such task, or has it no longer.
         """
-        row = encode_webhook(key, config, version, 0)
+        row = encode_webhook(self._sealer, key, config, version, 0)
 
         def put(writer: sqlite3.Connection) -> None:
             head = read_head(writer, key)
@@ -77,7 +81,7 @@ class SqliteOutbox:
 
     async def webhooks(self, key: TaskKey) -> Sequence[Webhook]:
         """A task's webhooks with what was delivered to them, by id."""
-        return self._access.read_now(lambda reader: _read_webhooks(reader, key))
+        return self._access.read_now(lambda reader: _read_webhooks(reader, self._sealer, key))
 
     async def claim(self, keys: Sequence[TaskKey], *, holder: str, live: frozenset[str]) -> Sequence[TaskKey]:
         """Put tasks that are in the outbox of no live worker into that of `holder`; which ones are in it now."""
@@ -87,23 +91,83 @@ class SqliteOutbox:
 
         return await self._access.submit(claim, holder)
 
-    async def mark_delivered(self, key: TaskKey, config_id: str, seq: int, *, holder: str) -> bool:
+    async def mark_delivered(
+        self,
+        key: TaskKey,
+        config_id: str,
+        seq: int,
+        *,
+        holder: str,
+        begun_after: int = 0,
+        dead_letter: DeadLetter | None = None,
+    ) -> bool:
         """Note that all events up to a number were delivered to a webhook; False if the caller must stop."""
+        values = (*_names(key), config_id, begun_after, *_outbox_key(key), holder)
 
         def mark(writer: sqlite3.Connection) -> bool:
-            marked = writer.execute(
-                f"""
-                UPDATE push_configs SET delivered_seq = max(delivered_seq, ?) WHERE {_OF_TASK} AND id = ?
-                    AND NOT EXISTS (
-                        SELECT 1 FROM outbox WHERE tenant = ? AND owner = ? AND task = ? AND holder NOT IN ('', ?)
-                    )
-                """,
-                (seq, *_names(key), config_id, *_outbox_key(key), holder),
-            )
+            statement = f"UPDATE push_configs SET delivered_seq = max(delivered_seq, ?), failure = NULL WHERE {_MINE}"
+            is_marked = writer.execute(statement, (seq, *values)).rowcount > 0
+            if is_marked and dead_letter is not None:
+                letters = add_dead_letter(_read_letters(writer, key, config_id), dead_letter)
+                _write_letters(writer, key, config_id, letters)
             _delete_if_delivered(writer, key)
-            return marked.rowcount > 0
+            return is_marked
 
         return await self._access.submit(mark, *_names(key), config_id, holder)
+
+    async def note_failure(
+        self, key: TaskKey, config_id: str, failure: DeliveryFailure, *, holder: str, begun_after: int = 0
+    ) -> bool:
+        """Keep the failure of a webhook; False if the caller must stop."""
+        values = (encode(failure), *_names(key), config_id, begun_after, *_outbox_key(key), holder)
+
+        def note(writer: sqlite3.Connection) -> bool:
+            return writer.execute(f"UPDATE push_configs SET failure = ? WHERE {_MINE}", values).rowcount > 0
+
+        return await self._access.submit(note, *_names(key), config_id, holder)
+
+    async def failing(
+        self, owner: Owner, *, agent: str | None = None, after: tuple[str, str] | None = None, limit: int
+    ) -> Sequence[Webhook]:
+        """An owner's webhooks that have a failure or dead letters, by task and id."""
+        conditions, values = "", [owner.tenant, owner.name]
+        if agent is not None:
+            conditions += " AND t.agent = ?"
+            values.append(agent)
+        if after is not None:
+            conditions += " AND (p.task, p.id) > (?, ?)"
+            values += after
+        statement = f"""
+            SELECT p.task, t.agent, {WEBHOOK} FROM push_configs AS p INDEXED BY push_configs_failing
+            CROSS JOIN tasks AS t ON t.tenant = p.tenant AND t.id = p.task
+            WHERE (p.failure IS NOT NULL OR p.dead_letters IS NOT NULL) AND p.tenant = ? AND p.owner = ? {conditions}
+            ORDER BY p.task, p.id LIMIT ?
+        """
+        rows = await self._access.read_in_thread(lambda reader: reader.execute(statement, (*values, limit)).fetchall())
+        return [decode_webhook(self._sealer, TaskKey(owner, task), row) for task, *row in rows]
+
+    async def rewind(self, key: TaskKey, config_id: str, seq: int, *, holder: str) -> bool:
+        """Let a webhook get the events after a number again, if they were delivered. False if it is not there."""
+
+        def rewind(writer: sqlite3.Connection) -> bool:
+            statement = "UPDATE push_configs SET delivered_seq = min(delivered_seq, ?), failure = NULL"
+            names = (*_names(key), config_id)
+            found = writer.execute(f"{statement} WHERE {_OF_TASK} AND id = ?", (seq, *names)).rowcount > 0
+            if found:
+                letters = _read_letters(writer, key, config_id)
+                if (kept := dead_letters_up_to(letters, seq)) != letters:
+                    _write_letters(writer, key, config_id, kept)
+                writer.execute(PUT_IN_OUTBOX.format(rows="(?, ?, ?, ?)"), (*_outbox_key(key), holder))
+                _delete_if_delivered(writer, key)
+            return found
+
+        return await self._access.submit(rewind, *_names(key), config_id, holder)
+
+    async def backlog(self) -> int:
+        """How many tasks of all owners have a webhook that is behind."""
+        statement = "SELECT count(*) FROM outbox INDEXED BY outbox_by_holder"
+        (count,) = await self._access.read_in_thread(lambda reader: reader.execute(statement).fetchone())
+        return count
 
     async def undelivered(
         self,
@@ -122,6 +186,13 @@ class SqliteOutbox:
 
 _OF_TASK = "tenant = ? AND task = ? AND owner = ?"
 
+_MINE = f"""
+    {_OF_TASK} AND id = ? AND delivered_seq >= ? AND NOT EXISTS (
+        SELECT 1 FROM outbox WHERE tenant = ? AND owner = ? AND task = ? AND holder NOT IN ('', ?)
+    )
+"""
+"""A webhook that was not rewound below a number, and whose task is in the outbox of no other worker."""
+
 
 def _names(key: TaskKey) -> tuple[str, str, str]:
     return key.owner.tenant, key.task_id, key.owner.name
@@ -131,19 +202,27 @@ def _outbox_key(key: TaskKey) -> tuple[str, str, str]:
     return key.owner.tenant, key.owner.name, key.task_id
 
 
-def _read_webhooks(reader: sqlite3.Connection, key: TaskKey) -> list[Webhook]:
+def _read_webhooks(reader: sqlite3.Connection, sealer: Sealer, key: TaskKey) -> list[Webhook]:
     rows = reader.execute(
-        """
-        SELECT t.agent, p.config, p.version, p.delivered_seq, t.last_seq
+        f"""
+        SELECT t.agent, {WEBHOOK}
         FROM push_configs AS p CROSS JOIN tasks AS t ON t.tenant = p.tenant AND t.id = p.task
         WHERE p.tenant = ? AND p.task = ? AND p.owner = ? ORDER BY p.id
         """,
         _names(key),
     )
-    return [
-        Webhook(key, agent, decode_push_config(config), Version(version), delivered_seq, last_seq)
-        for agent, config, version, delivered_seq, last_seq in rows
-    ]
+    return [decode_webhook(sealer, key, row) for row in rows]
+
+
+def _read_letters(writer: sqlite3.Connection, key: TaskKey, config_id: str) -> tuple[DeadLetter, ...]:
+    statement = f"SELECT dead_letters FROM push_configs WHERE {_OF_TASK} AND id = ?"
+    (text,) = writer.execute(statement, (*_names(key), config_id)).fetchone()
+    return read_dead_letters(text)
+
+
+def _write_letters(writer: sqlite3.Connection, key: TaskKey, config_id: str, letters: tuple[DeadLetter, ...]) -> None:
+    statement = f"UPDATE push_configs SET dead_letters = ? WHERE {_OF_TASK} AND id = ?"
+    writer.execute(statement, (write_dead_letters(letters), *_names(key), config_id))
 
 
 def _delete_if_delivered(writer: sqlite3.Connection, key: TaskKey) -> None:

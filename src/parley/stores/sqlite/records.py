@@ -5,26 +5,28 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from parley.stores.encoding import decode_object, require_64_bits
+from parley.sealed.sealer import Sealer
+from parley.stores.encoding import require_64_bits
 from parley.stores.interface import Record, RecordChange, RecordKey
 from parley.stores.record_changes import EncodedChange, encode_changes, next_revisions
+from parley.stores.rows import Value, decode_record
 from parley.stores.sqlite.access import SqliteAccess
-from parley.stores.sqlite.rows import Value
 
 
 class SqliteRecords:
     """Named JSON objects of tenants."""
 
-    def __init__(self, access: SqliteAccess) -> None:
+    def __init__(self, access: SqliteAccess, sealer: Sealer) -> None:
         self._access = access
+        self._sealer = sealer
 
     async def get(self, key: RecordKey) -> Record | None:
         """One record."""
-        return self._access.read_now(lambda reader: _read_record(reader, key))
+        return self._access.read_now(lambda reader: _read_record(reader, self._sealer, key))
 
     async def write(self, *changes: RecordChange) -> None:
         """Make changes together, durably, or none of them."""
-        encoded = encode_changes(changes)
+        encoded = encode_changes(changes, self._sealer)
         await self._access.submit(lambda writer: _write(writer, encoded))
 
     async def list(
@@ -47,7 +49,7 @@ class SqliteRecords:
             SELECT {_RECORD} FROM records INDEXED BY records_by_sort WHERE collection = ? AND tenant = ? {condition}
             ORDER BY sort {direction}, id {direction} LIMIT {limit:d}
         """
-        return await self._access.read_in_thread(lambda reader: _read_records(reader, statement, values))
+        return await self._access.read_in_thread(lambda reader: _read_records(reader, self._sealer, statement, values))
 
     async def list_all(self, collection: str, *, after: tuple[str, str] | None = None, limit: int) -> Sequence[Record]:
         """Records of all tenants, by rising `(tenant, id)`."""
@@ -58,7 +60,7 @@ class SqliteRecords:
         statement = f"""
             SELECT {_RECORD} FROM records WHERE collection = ? {condition} ORDER BY tenant, id LIMIT {limit:d}
         """
-        return await self._access.read_in_thread(lambda reader: _read_records(reader, statement, values))
+        return await self._access.read_in_thread(lambda reader: _read_records(reader, self._sealer, statement, values))
 
     async def count(self, collection: str, tenant: str) -> int:
         """How many records a tenant has in a collection."""
@@ -79,22 +81,17 @@ _RECORD = "collection, tenant, id, sort, revision, value"
 _OF_KEY = "collection = ? AND tenant = ? AND id = ?"
 
 
-def _decode_record(collection: str, tenant: str, record_id: str, sort: int, revision: int, value: str) -> Record:
-    """A record, from the columns `_RECORD`."""
-    return Record(RecordKey(collection, tenant, record_id), decode_object(value), sort, revision)
-
-
 def _key_columns(key: RecordKey) -> tuple[str, str, str]:
     return key.collection, key.tenant, key.id
 
 
-def _read_record(reader: sqlite3.Connection, key: RecordKey) -> Record | None:
+def _read_record(reader: sqlite3.Connection, sealer: Sealer, key: RecordKey) -> Record | None:
     row = reader.execute(f"SELECT {_RECORD} FROM records WHERE {_OF_KEY}", _key_columns(key)).fetchone()
-    return _decode_record(*row) if row is not None else None
+    return decode_record(sealer, *row) if row is not None else None
 
 
-def _read_records(reader: sqlite3.Connection, statement: str, values: Sequence[Value]) -> list[Record]:
-    return [_decode_record(*row) for row in reader.execute(statement, values).fetchall()]
+def _read_records(reader: sqlite3.Connection, sealer: Sealer, statement: str, values: Sequence[Value]) -> list[Record]:
+    return [decode_record(sealer, *row) for row in reader.execute(statement, values).fetchall()]
 
 
 def _read_revision(connection: sqlite3.Connection, key: RecordKey) -> int:

@@ -15,7 +15,9 @@ from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
 from parley.stores.encoding import (
     decode_artifacts,
+    decode_dead_letters,
     decode_events,
+    decode_failure,
     decode_inbox_item,
     decode_message,
     decode_object,
@@ -119,6 +121,16 @@ _VALUES: tuple[tuple[str, Callable[[str], Any], str], ...] = (
         "Message {}: its reply cannot be read",
     ),
     ("SELECT config, id, task FROM push_configs", decode_push_config, "Webhook {!r} of task {}: it cannot be read"),
+    (
+        "SELECT failure, id, task FROM push_configs WHERE failure IS NOT NULL",
+        decode_failure,
+        "Webhook {!r} of task {}: its failure cannot be read",
+    ),
+    (
+        "SELECT dead_letters, id, task FROM push_configs WHERE dead_letters IS NOT NULL",
+        decode_dead_letters,
+        "Webhook {!r} of task {}: its dead letters cannot be read",
+    ),
     ("SELECT version, id, task FROM push_configs", Version, "Webhook {!r} of task {}: its version is unknown"),
     ("SELECT item, task FROM inbox", decode_inbox_item, "Task {}: what waits for its worker cannot be read"),
     (
@@ -127,6 +139,7 @@ _VALUES: tuple[tuple[str, Callable[[str], Any], str], ...] = (
         "Conversation {}: its value {!r} cannot be read",
     ),
     ("SELECT value, id, collection FROM records", decode_object, "Record {!r} of {!r}: its value cannot be read"),
+    ("SELECT report, worker FROM leases", decode_object, "Worker {}: its report cannot be read"),
 )
 """Values, how they are decoded, and the sentence that names one which cannot be."""
 

@@ -7,12 +7,15 @@ from datetime import datetime
 
 from parley.stores.encoding import encode_time, require_encodable
 from parley.stores.interface import Owner, RepeatedSendError, SendKey, SendRecord, Write
+from parley.stores.rows import encode_send
 from parley.stores.sqlite.access import SqliteAccess
 from parley.stores.sqlite.recent_sends import RecentSends
-from parley.stores.sqlite.rows import PUT_SEND, encode_send, read_send
+from parley.stores.sqlite.rows import PUT_SEND, read_send
 
 DELETED_AT_ONCE = 1_000
 """Old messages that one transaction deletes, so that other writes, also of other processes, get their turn."""
+
+_DIGESTS = "SELECT digest FROM sends WHERE tenant = ? AND owner = ? AND message_id = ? AND sent_at >= ?"
 
 
 class SqliteSends:
@@ -38,6 +41,12 @@ class SqliteSends:
             return None
         key = (owner.tenant, owner.name, send.message_id, send.digest)
         return self._access.read_now(lambda reader: read_send(reader, key, since_at))
+
+    async def digests(self, owner: Owner, message_id: str, *, since: datetime) -> frozenset[bytes]:
+        """The contents with which a message id was sent at or after a moment."""
+        require_encodable(owner.tenant, owner.name, message_id)
+        values = (owner.tenant, owner.name, message_id, encode_time(since))
+        return self._access.read_now(lambda reader: frozenset(row[0] for row in reader.execute(_DIGESTS, values)))
 
     async def put(
         self, owner: Owner, send: SendKey, record: SendRecord, *, since: datetime | None = None, holder: str = ""

@@ -12,22 +12,36 @@ from itertools import islice
 from msgspec import structs
 
 from parley.protocol.events import TaskEvent
+from parley.sealed.sealer import Sealer
+from parley.stores.appends import encode_write
 from parley.stores.encoding import decode_artifacts, decode_events, decode_task, decode_time, encode_time
-from parley.stores.interface import Owner, StoredTask, StoreError, TaskFilter, TaskHead, TaskHeads, TaskKey, Write
+from parley.stores.interface import (
+    Owner,
+    StoredEvent,
+    StoredTask,
+    StoreError,
+    TaskFilter,
+    TaskHead,
+    TaskHeads,
+    TaskKey,
+    Workload,
+    Write,
+)
+from parley.stores.rows import HEAD, decode_head, decode_workload
 from parley.stores.sqlite.access import SqliteAccess
 from parley.stores.sqlite.lists import (
-    HEAD,
-    decode_head,
+    count_list_of_all,
     distinct,
     merged,
     one_moment,
     read_abandoned,
+    read_finished_of_agent,
+    read_heads_of_id,
     read_list,
     read_list_of_all,
     read_newest,
 )
 from parley.stores.sqlite.sends import SqliteSends
-from parley.stores.sqlite.transaction import encode_write
 
 SMALL_TASK = 32_768
 """Characters of JSON that the event loop may decode by itself: well under a millisecond."""
@@ -41,9 +55,10 @@ LARGEST_INTEGER = 2**63 - 1
 class SqliteTasks:
     """Tasks and their events."""
 
-    def __init__(self, access: SqliteAccess, sends: SqliteSends) -> None:
+    def __init__(self, access: SqliteAccess, sends: SqliteSends, sealer: Sealer) -> None:
         self._access = access
         self._sends = sends
+        self._sealer = sealer
 
     def write(self, write: Write) -> asyncio.Future[None]:
         """Append events to a task, or create it. It is in line when this returns, and on disk when it is awaited.
@@ -56,7 +71,7 @@ class SqliteTasks:
             StoreUnavailableError: nothing was written.
         """
         try:
-            append = encode_write(write, self._sends.note(write))
+            append = encode_write(write, self._sends.note(write), self._sealer)
         except StoreError as error:
             refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             refused.set_exception(error)
@@ -66,6 +81,10 @@ class SqliteTasks:
     async def head(self, key: TaskKey) -> TaskHead | None:
         """A task's head, or None if this owner has no such task."""
         return self._access.read_now(lambda reader: read_head(reader, key))
+
+    async def find(self, task_id: str, *, tenant: str | None = None, name: str | None = None) -> Sequence[TaskHead]:
+        """The tasks with an id, by tenant: of all tenants or of one, and of owners of any name or of one."""
+        return await self._access.read_in_thread(lambda reader: read_heads_of_id(reader, task_id, tenant, name))
 
     async def read(self, key: TaskKey) -> StoredTask | None:
         """A task as of one moment, or None if this owner has no such task."""
@@ -94,13 +113,29 @@ class SqliteTasks:
             lambda reader: _read_events(reader, key, after=after, limit=limit, size=size)
         )
 
+    async def timed_events(
+        self, key: TaskKey, *, after: int, limit: int, size: int | None = None
+    ) -> Sequence[StoredEvent]:
+        """What `events` gives, each with the moment at which it was written."""
+        return await self._access.read_in_thread(
+            lambda reader: _read_timed_events(reader, key, after=after, limit=limit, size=size)
+        )
+
     async def list(self, owner: Owner, query: TaskFilter) -> TaskHeads:
         """An owner's tasks."""
         return await self._access.read_in_thread(lambda reader: read_list(reader, owner, query))
 
-    async def list_all(self, query: TaskFilter, *, tenant: str | None = None) -> Sequence[TaskHead]:
-        """Tasks of all owners, or of all in a tenant, newest status first, then by id."""
-        return await self._access.read_in_thread(lambda reader: read_list_of_all(reader, query, tenant))
+    async def list_all(
+        self, query: TaskFilter, *, tenant: str | None = None, name: str | None = None
+    ) -> Sequence[TaskHead]:
+        """Tasks of all tenants or of one, and of owners of any name or of one: newest status first, then by id."""
+        return await self._access.read_in_thread(lambda reader: read_list_of_all(reader, query, tenant, name))
+
+    async def count_all(
+        self, query: TaskFilter, *, tenant: str | None = None, name: str | None = None, most: int
+    ) -> int:
+        """How many tasks `list_all` shows on all pages; more than `most` if there are more than that."""
+        return await self._access.read_in_thread(lambda reader: count_list_of_all(reader, query, tenant, name, most))
 
     async def newest(
         self, tenant: str, *, before: tuple[datetime, str] | None = None, limit: int
@@ -126,22 +161,43 @@ class SqliteTasks:
         (wake_at,) = self._access.read_now(lambda reader: reader.execute(statement, (encode_time(after),)).fetchone())
         return decode_time(wake_at) if wake_at is not None else None
 
+    async def workload(self, live: frozenset[str]) -> Workload:
+        """How many tasks of all owners are submitted or working; `live` are the workers that are alive."""
+        return await self._access.read_in_thread(lambda reader: _read_workload(reader, live))
+
     async def delete(self, key: TaskKey) -> bool:
         """Delete a task with its events, sends, webhooks and inbox. Return True if there was such a task."""
         return await self._access.submit(
             lambda writer: _delete(writer, key), key.owner.tenant, key.owner.name, key.task_id
         )
 
-    async def delete_finished(self, *, before: datetime, limit: int) -> int:
+    async def delete_finished(
+        self, *, before: datetime, limit: int, tenant: str | None = None, agent: str | None = None
+    ) -> int:
         """Delete tasks of all owners that ended before a moment, the oldest first; how many, at most `limit`."""
         ended_before = encode_time(before)
+        if agent is not None:
+            return await self._delete_finished_of_agent(ended_before, limit, tenant, agent)
         deleted = 0
         while deleted < limit:
             at_once = min(limit - deleted, DELETED_AT_ONCE)
-            batch = await self._access.submit(lambda writer, n=at_once: _delete_finished(writer, ended_before, n))
+            batch = await self._access.submit(
+                lambda writer, n=at_once: _delete_finished(writer, ended_before, n, tenant)
+            )
             deleted += batch
             if batch < at_once:
                 break
+        return deleted
+
+    async def _delete_finished_of_agent(self, ended_before: int, limit: int, tenant: str | None, agent: str) -> int:
+        """Find them beside the writer, owner by owner: no index has the tasks of an agent in the order of time."""
+        keys = await self._access.read_in_thread(
+            lambda reader: read_finished_of_agent(reader, ended_before, limit, tenant, agent)
+        )
+        deleted = 0
+        for begin in range(0, len(keys), DELETED_AT_ONCE):
+            some = keys[begin : begin + DELETED_AT_ONCE]
+            deleted += await self._access.submit(lambda writer, some=some: _delete_ended(writer, some, ended_before))
         return deleted
 
 
@@ -200,28 +256,60 @@ def _read_task(reader: sqlite3.Connection, key: TaskKey, *, artifacts: bool) -> 
 def _read_events(
     reader: sqlite3.Connection, key: TaskKey, *, after: int, limit: int, size: int | None
 ) -> tuple[tuple[int, TaskEvent], ...]:
+    rows = _read_rows(reader, key, after=after, limit=limit, size=size)
+    page = [numbered for first_seq, events, _ in rows for numbered in enumerate(events, first_seq)]
+    return tuple(page[:limit])
+
+
+def _read_timed_events(
+    reader: sqlite3.Connection, key: TaskKey, *, after: int, limit: int, size: int | None
+) -> tuple[StoredEvent, ...]:
+    page: list[StoredEvent] = []
+    for first_seq, events, moment in _read_rows(reader, key, after=after, limit=limit, size=size):
+        written_at = decode_time(moment) if moment is not None else None
+        page += [StoredEvent(seq, event, written_at) for seq, event in enumerate(events, first_seq)]
+    return tuple(page[:limit])
+
+
+def _read_rows(
+    reader: sqlite3.Connection, key: TaskKey, *, after: int, limit: int, size: int | None
+) -> list[tuple[int, list[TaskEvent], int | None]]:
+    """Rows with at least `limit` events after a number: the number of each row's first, the events, and the moment."""
     # A peer names the number it wants to go on from: it may be larger than any database's.
     after = min(after, LARGEST_INTEGER)
     rows = reader.execute(
         """
-        SELECT events.last_seq, events FROM tasks CROSS JOIN events ON task = number
+        SELECT events.last_seq, events, written_at FROM tasks CROSS JOIN events ON task = number
         WHERE tenant = ? AND id = ? AND owner = ? AND events.last_seq > ?
         ORDER BY events.last_seq
         """,
         (key.owner.tenant, key.task_id, key.owner.name, after),
     )
-    page: list[tuple[int, TaskEvent]] = []
-    read = 0
+    found: list[tuple[int, list[TaskEvent], int | None]] = []
+    count = read = 0
     with closing(rows):
-        for last_seq, text in rows:
+        for last_seq, text, written_at in rows:
             events = decode_events(text)
             first_seq = last_seq - len(events) + 1
             before = max(0, after + 1 - first_seq)  # a page may begin within a row, and end within one
-            page += enumerate(events[before:], first_seq + before)
+            found.append((first_seq + before, events[before:], written_at))
+            count += len(events) - before
             read += len(text)
-            if len(page) >= limit or (size is not None and read > size):
+            if count >= limit or (size is not None and read > size):
                 break
-    return tuple(page[:limit])
+    return found
+
+
+def _read_workload(reader: sqlite3.Connection, live: frozenset[str]) -> Workload:
+    awake = """
+        SELECT holder, count(*), min(status_at) FROM tasks INDEXED BY tasks_by_holder
+        WHERE state IN ('submitted', 'working') AND wake_at IS NULL GROUP BY holder
+    """
+    asleep = "SELECT count(*) FROM tasks INDEXED BY tasks_by_wake WHERE wake_at IS NOT NULL"
+    with one_moment(reader):
+        holders = reader.execute(awake).fetchall()
+        (sleeping,) = reader.execute(asleep).fetchone()
+    return decode_workload(holders, sleeping, live)
 
 
 def _delete(writer: sqlite3.Connection, key: TaskKey) -> bool:
@@ -237,16 +325,28 @@ def _delete(writer: sqlite3.Connection, key: TaskKey) -> bool:
     return True
 
 
-def _delete_finished(writer: sqlite3.Connection, ended_before: int, limit: int) -> int:
+def _delete_ended(writer: sqlite3.Connection, keys: Sequence[TaskKey], ended_before: int) -> int:
+    """Delete those of the tasks that still are as they were found."""
+    statement = "SELECT status_at FROM tasks WHERE tenant = ? AND id = ? AND owner = ?"
+    deleted = 0
+    for key in keys:
+        row = writer.execute(statement, (key.owner.tenant, key.task_id, key.owner.name)).fetchone()
+        if row is not None and row[0] < ended_before:  # a task that has ended does not begin again
+            deleted += _delete(writer, key)
+    return deleted
+
+
+def _delete_finished(writer: sqlite3.Connection, ended_before: int, limit: int, tenant: str | None) -> int:
     source = "tasks INDEXED BY tasks_by_time WHERE"
     statement = f"""
         SELECT tenant, owner, id, status_at FROM {source} tenant = ? AND status_at < ?
             AND state IN ('completed', 'failed', 'canceled', 'rejected')
         ORDER BY status_at
     """
-    parts = [(tenant, ended_before) for tenant in distinct(writer, "tenant", f"{source} TRUE")]
+    tenants = distinct(writer, "tenant", f"{source} TRUE") if tenant is None else [tenant]
+    parts = [(one, ended_before) for one in tenants]
     with closing(merged(writer, statement, parts, key=lambda row: row[3])) as rows:
-        ended = [TaskKey(Owner(tenant, owner), task_id) for tenant, owner, task_id, _ in islice(rows, limit)]
+        ended = [TaskKey(Owner(one, owner), task_id) for one, owner, task_id, _ in islice(rows, limit)]
     for key in ended:
         _delete(writer, key)
     return len(ended)

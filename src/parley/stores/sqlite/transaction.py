@@ -13,96 +13,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from itertools import chain
-from typing import TypeAlias, get_args
 
 import msgspec
-from msgspec import Struct, structs
 
-from parley.protocol.events import ArtifactUpdate, InternalEvent, TaskEvent
-from parley.protocol.tasks import Task
-from parley.stores.encoding import encode, encode_time, require_encodable
-from parley.stores.interface import NewTask, RepeatedSendError, Write
-from parley.stores.sqlite.rows import (
-    PUT_IN_OUTBOX,
-    PUT_SEND,
-    PUT_WEBHOOK,
-    Value,
-    encode_send,
-    encode_webhook,
-    read_send,
-)
-
-EVENTS_PER_ROW = 64
-"""A page that begins or ends within a row wastes about ten microseconds on decoding the rest."""
-
-LARGE_ROW = 65_536
-"""Characters. Events that together take more than this have a row each."""
-
-_UNLISTED = frozenset({ArtifactUpdate, *get_args(InternalEvent)})
-"""Events that a list of tasks does not show."""
-
-_TaskId: TypeAlias = tuple[str, str]
-"""Tenant and id."""
-
-
-class Append(Struct, frozen=True):
-    """A `Write`, with what the tables hold of it.
-
-    `events` are rows: how many events, their JSON, and 1 if lists of tasks can skip the row. `snapshot` is the task
-    without its artifacts, and the artifacts. `sends_since` is None if its sends are known to be new.
-    """
-
-    write: Write
-    task_id: _TaskId
-    events: list[tuple[int, str, int]]
-    status_at: int
-    snapshot: tuple[str, str] | None
-    sends: list[tuple[Value, ...]]
-    sends_since: int | None
-    webhooks: list[tuple[Value, ...]]
-    wake_at: int | None
-
-
-def encode_write(write: Write, sends_since: datetime | None) -> Append:
-    """A write, encoded; it fails if one of its sends was recorded at or after `sends_since`.
-
-    Raises:
-        StoreError: it holds something that cannot be kept.
-    """
-    key, new = write.key, write.new
-    owner = key.owner
-    require_encodable(owner.tenant, owner.name, key.task_id, write.holder, *write.taken)
-    if new is not None:
-        require_encodable(new.agent, new.context_id)
-    return Append(
-        write,
-        (owner.tenant, key.task_id),
-        _encode_events(write.events),
-        encode_time(write.status_at),
-        _encode_snapshot(write.snapshot) if write.snapshot is not None else None,
-        [encode_send(owner, send, record) for send, record in write.sends],
-        encode_time(sends_since) if sends_since is not None else None,
-        [encode_webhook(key, config, version, write.expected_seq) for config, version in write.webhooks],
-        encode_time(write.wake_at) if write.wake_at is not None else None,
-    )
-
-
-def _encode_snapshot(task: Task) -> tuple[str, str]:
-    return encode(structs.replace(task, artifacts=())), encode(task.artifacts)
-
-
-def _encode_events(events: tuple[TaskEvent, ...]) -> list[tuple[int, str, int]]:
-    rows: list[tuple[int, str, int]] = []  # numbers, not bools, for which sqlite3 looks for an adapter each time
-    for begin in range(0, len(events), EVENTS_PER_ROW):
-        some = events[begin : begin + EVENTS_PER_ROW]
-        text = encode(some)
-        if len(text) > LARGE_ROW:
-            rows += [(1, encode((event,)), int(type(event) in _UNLISTED)) for event in some]
-        else:
-            rows.append((len(some), text, int(_UNLISTED.issuperset(map(type, some)))))
-    return rows
+from parley.stores.appends import Append, StagedHead, TaskId, new_head, new_row
+from parley.stores.interface import RepeatedSendError
+from parley.stores.rows import Value
+from parley.stores.sqlite.rows import PUT_IN_OUTBOX, PUT_SEND, PUT_WEBHOOK, read_send
 
 
 class _Rows:
@@ -132,7 +50,7 @@ _INSERT_TASKS = _Rows(
     VALUES {rows}
     """,
 )
-_INSERT_EVENTS = _Rows(4, "INSERT OR ROLLBACK INTO events VALUES {rows}")
+_INSERT_EVENTS = _Rows(5, "INSERT OR ROLLBACK INTO events VALUES {rows}")
 _INSERT_SNAPSHOTS = _Rows(4, "INSERT OR REPLACE INTO snapshots VALUES {rows}")
 _INSERT_SENDS = _Rows(8, PUT_SEND)
 _INSERT_IN_OUTBOX = _Rows(4, PUT_IN_OUTBOX)
@@ -174,39 +92,6 @@ _SELECT_HEADS = _Rows(
 )
 
 
-class _Head(Struct):
-    """A task's row in `tasks`, with staged changes."""
-
-    tenant: str
-    task_id: str
-    number: int
-    owner: str
-    state: str
-    status_at: int
-    holder: str
-    has_webhooks: int
-    last_seq: int
-    attempts: int
-    snapshot_seq: int
-    size: int
-    wake_at: int | None
-    new: NewTask | None = None
-    snapshot: tuple[str, str] | None = None
-    writer: str | None = None
-    """The worker whose events are not yet delivered."""
-    has_new_status: bool = False
-    has_new_wake: bool = False
-    is_changed: bool = False
-
-
-def _new_row(h: _Head, new: NewTask) -> tuple[Value, ...]:
-    return (
-        *(h.number, h.tenant, h.task_id, h.owner, new.agent, new.context_id, encode_time(new.created_at)),
-        *(new.created_in.value, h.state, h.status_at, h.holder, h.has_webhooks, h.last_seq, h.attempts),
-        *(h.snapshot_seq, h.size),
-    )
-
-
 _decode_heads = msgspec.json.Decoder(
     list[tuple[str, str, int, str, str, int, str, int, int, int, int, int, int | None]]
 ).decode
@@ -218,7 +103,7 @@ class Transaction:
     def __init__(self, connection: sqlite3.Connection, appends: Iterable[Append]) -> None:
         """Begins with the heads of the tasks that `appends` are for."""
         self._connection = connection
-        self._heads: dict[_TaskId, _Head | None] = {}
+        self._heads: dict[TaskId, StagedHead | None] = {}
         self._events: list[tuple[Value, ...]] = []
         self._sends: dict[tuple[Value, ...], tuple[Value, ...]] = {}
         self._webhooks: list[tuple[Value, ...]] = []
@@ -243,31 +128,14 @@ class Transaction:
             head = self._head(append.task_id)
         if head is None:
             head = self._create(append)
-        for number, events, is_unlisted in append.events:
-            head.last_seq += number
-            head.size += len(events)
-            self._events.append((head.number, head.last_seq, events, is_unlisted))
-        status = (write.state.value, append.status_at, write.holder)
-        if (head.state, head.status_at, head.holder) != status:
-            head.state, head.status_at, head.holder = status
-            head.has_new_status = True
-        if head.wake_at != append.wake_at:
-            head.wake_at = append.wake_at
-            head.has_new_wake = True
-        head.attempts = write.attempts
-        if append.snapshot is not None:
-            head.snapshot = append.snapshot
-            head.snapshot_seq = head.last_seq
-            head.size = sum(map(len, append.snapshot))
-        head.is_changed = True
+        last_seq = head.last_seq
+        for number, events, is_unlisted, written_at in append.events:
+            last_seq += number
+            self._events.append((head.number, last_seq, events, is_unlisted, written_at))
+        head.stage(append)
         for row in append.sends:
             self._sends[row[:4]] = row
-        if append.webhooks:
-            head.has_webhooks = 1
-            head.has_new_status = True
-            self._webhooks += append.webhooks
-        if append.events and head.has_webhooks and head.writer is None:
-            head.writer = write.holder or write.expected_holder
+        self._webhooks += append.webhooks
         self._taken += [(*append.task_id, item) for item in write.taken]
 
     def _require_new(self, sends: list[tuple[Value, ...]], since: int) -> None:
@@ -289,7 +157,7 @@ class Transaction:
         heads = [head for head in self._heads.values() if head is not None and head.is_changed]
         kept = [head for head in heads if head.new is None]
         # Sorted by number, so that rows are appended at the end of the table.
-        _INSERT_TASKS.execute(self._connection, sorted([_new_row(h, h.new) for h in heads if h.new is not None]))
+        _INSERT_TASKS.execute(self._connection, sorted([new_row(h, h.new) for h in heads if h.new is not None]))
         _UPDATE_PROGRESS.execute(
             self._connection,
             [(h.number, h.last_seq, h.attempts, h.snapshot_seq, h.size) for h in kept],
@@ -316,27 +184,21 @@ class Transaction:
         self._webhooks.clear()
         self._taken.clear()
 
-    def _head(self, task_id: _TaskId) -> _Head | None:
+    def _head(self, task_id: TaskId) -> StagedHead | None:
         if task_id not in self._heads:
             self._load({task_id})
         return self._heads[task_id]
 
-    def _load(self, task_ids: set[_TaskId]) -> None:
+    def _load(self, task_ids: set[TaskId]) -> None:
         self._heads.update(dict.fromkeys(task_ids))
         for cursor in _SELECT_HEADS.execute(self._connection, tuple(task_ids)):
             last_number, heads = cursor.fetchone()
             # Staged tasks have numbers that are not in the table yet.
             self._last_number = max(self._last_number, last_number or 0)
             for row in _decode_heads(heads):
-                self._heads[row[:2]] = _Head(*row)
+                self._heads[row[:2]] = StagedHead(*row)
 
-    def _create(self, append: Append) -> _Head:
+    def _create(self, append: Append) -> StagedHead:
         self._last_number += 1
-        write = append.write
-        head = self._heads[append.task_id] = _Head(
-            *append.task_id,
-            *(self._last_number, write.key.owner.name, write.state.value, append.status_at),
-            *(write.holder, 0, 0, 0, 0, 0, None),
-            new=write.new,
-        )
+        head = self._heads[append.task_id] = new_head(append, self._last_number)
         return head

@@ -22,10 +22,11 @@ from typing import Any, TypeAlias, TypeVar
 
 from msgspec import Struct
 
+from parley.stores.appends import Append
 from parley.stores.interface import StoreError, StoreUnavailableError
 from parley.stores.sqlite.file import explain, meaning_of, open_writer
 from parley.stores.sqlite.file_health import FileHealth
-from parley.stores.sqlite.transaction import Append, Transaction
+from parley.stores.sqlite.transaction import Transaction
 
 T = TypeVar("T")
 

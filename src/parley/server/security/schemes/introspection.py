@@ -68,6 +68,7 @@ class Introspection:
         )
         self.card = bearer_card(flows, metadata_url, description, None)
         self.challenge = Challenge("Bearer")
+        self.issuers = () if issuer is None else (issuer,)
         self._now = now
         self._server = AuthorizationServerClient()
         self._answers = CheckCache[bytes](seconds=remembered_seconds, size=REMEMBERED, clock=clock)

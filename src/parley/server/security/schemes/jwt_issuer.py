@@ -52,6 +52,7 @@ class JwtIssuer:
         )
         self.card = bearer_card(flows, metadata_url, description, "JWT")
         self.challenge = Challenge("Bearer")
+        self.issuers = (issuer,)
         self._now = now
         self._server = AuthorizationServerClient()
         self._jwts = JwtVerifier(rules, KeySet(self.fetch_keys, clock=clock), check_algorithms(algorithms))
