@@ -462,7 +462,7 @@ async def test_canceling_a_request_withdraws_the_approval_of_its_sub_agent() -> 
         request_id = await host.begin(agent="boss")
         (approval,) = await host.listed()
         await host.client.post(f"/v1/requests/{request_id}/cancel")
-        await read_events(host.client, "GET", f"/v1/requests/{approval['request_id']}/events", until="done")
+        await host.events(approval["request_id"])
         assert (await host.client.get(f"/v1/approvals/{approval['id']}")).json()["state"] == "withdrawn"
 
 
