@@ -93,12 +93,13 @@ class Turns:
 
     def queue(self, tenant: str) -> Sequence[TurnEntry]:
         """The runs of a tenant that wait: those for a place in their order, then those for their conversation."""
-        entries = self._entries.get(tenant, {})
-        queued = [task_id for _, gate in sorted(self._gates.items()) for task_id in gate.queue(tenant)]
-        first = [entries[task_id] for task_id in queued if task_id in entries]
-        known = set(queued)
-        others = [entry for id, entry in entries.items() if entry.began_at is None and id not in known]
-        return [*first, *sorted(others, key=lambda entry: entry.order)]
+        waiting = [entry for entry in self._entries.get(tenant, {}).values() if entry.began_at is None]
+
+        def turn(entry: TurnEntry) -> tuple[bool, int, TurnOrder]:
+            waits_for_conversation = self.conversations.request_before(entry.run) is not None
+            return waits_for_conversation, entry.depth, entry.order
+
+        return sorted(waiting, key=turn)
 
     @asynccontextmanager
     async def taken(self, run: Run, *, priority: int, principal: str, interrupts: bool) -> AsyncGenerator[None]:
