@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from parley.stores.sqlite.store import SqliteStore
 from tests.host.mcp_fixtures.configured import operators
 from tests.host.mcp_fixtures.http_server import http_server
 from tests.host.running_host import running_host
@@ -93,6 +97,35 @@ async def test_a_secret_that_is_not_set_is_named_and_the_server_not_called() -> 
     assert read["status"]["state"] == "failed"
     assert "The environment variable PARLEY_SECRET_1_KEY is not set" in read["status"]["last_error"]
     assert not server.requests
+
+
+async def test_a_server_whose_headers_cannot_be_read_is_not_called_and_stops_no_other(tmp_path: Path) -> None:
+    file = tmp_path / "host.db"
+    async with (
+        http_server() as server,
+        running_host(store=SqliteStore(file), mcp_servers=operators()) as running,
+    ):
+        client, body = running.acme.client, {"url": server.url, "headers": {"X-Key": "secret"}}
+        for name in ("broken", "whole"):
+            await client.put(f"/v1/mcp/servers/{name}", json=body)
+        with closing(sqlite3.connect(file)) as shell, shell:
+            of_whole = "(SELECT value FROM records WHERE collection = 'mcp_servers' AND id = 'whole')"
+            shell.execute(f"UPDATE records SET value = {of_whole} WHERE collection = 'mcp_servers' AND id = 'broken'")
+        assert (await client.get("/v1/mcp/servers/whole")).json()["status"]["state"] == "connected"
+        listed = (await client.get("/v1/mcp/servers")).json()["servers"]
+        broken = (await client.get("/v1/mcp/servers/broken")).json()
+        export = await running.admin.get(f"/v1/admin/tenants/{running.acme.id}/export")
+        kept = {**body, "headers": {"X-Key": None}}
+        assert (await client.put("/v1/mcp/servers/broken", json=kept)).status_code == 400
+        assert (await client.put("/v1/mcp/servers/broken", json=body)).json()["revision"] == 2
+        assert (await client.get("/v1/mcp/servers/broken")).json()["status"]["state"] == "connected"
+    own = {one["name"]: one["status"]["state"] for one in listed if one["source"] == "tenant"}
+    assert own == {"broken": "failed", "whole": "connected"}
+    assert broken["header_names"] == ["X-Key"]
+    assert broken["status"]["last_error"] == (
+        "The MCP server broken cannot be called: The host cannot read the values of its headers; set them again."
+    )
+    assert "the header X-Key of the MCP server broken" in export.text
 
 
 async def test_to_look_at_servers_takes_no_connection_from_those_who_use_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,13 @@ import pytest
 from parley import Agent, Authorized, Client, OAuthCode, Turn
 from parley.client.reply import Reply
 from parley.cluster.hints import LocalHints
-from parley.engine.credentials import AUTHORIZATIONS, CREDENTIALS
+from parley.engine.credentials import AUTHORIZATIONS, CREDENTIALS, delete_credentials
 from parley.protocol.authorization import AnswerWay, GivenCredential, encode_credential
 from parley.protocol.cards import Binding
 from parley.protocol.errors import InvalidParamsError, TaskNotFoundError
 from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
+from parley.sealed.errors import SecretError
 from parley.server.app import App
 from parley.server.bindings.grpc import GrpcServer
 from parley.server.security.authentication import Security
@@ -365,6 +367,26 @@ async def test_what_has_expired_is_deleted() -> None:
         (kept,) = await app.store.records.list(CREDENTIALS, "tenant", limit=10)
         assert await credentials.take(TaskKey(Owner("tenant", "eve"), "task"), kept.key.id) is None
         assert await credentials.take(key, kept.key.id) is None  # whoever takes it, it is gone
+
+
+async def test_what_cannot_be_read_is_deleted_too_and_keeps_nothing_else_from_it(tmp_path: Path) -> None:
+    """Maintenance and the deletion of a task look through the credentials of all tasks."""
+    app = App(Calendar().agent, store=SqliteStore(tmp_path / "tasks.db"))
+    async with served(app):
+        credentials, records, now = app.local_engine.credentials, app.store.records, app.local_engine.clock.now()
+        key, other = TaskKey(Owner("tenant", "ada"), "task"), TaskKey(Owner("tenant", "ada"), "other")
+        kept = now + timedelta(seconds=60)
+        for task, expires_at in ((key, now - timedelta(seconds=2)), (other, kept), (key, kept)):
+            await credentials.put(task, GivenCredential(SECRET, expires_at=expires_at))
+        with closing(sqlite3.connect(tmp_path / "tasks.db")) as shell, shell:
+            shell.execute("UPDATE records SET value = replace(value, 'parley-sealed.1.', 'parley-sealed.1.00')")
+        await credentials.delete_expired()
+        assert await records.count(CREDENTIALS, "tenant") == 2
+        await delete_credentials(records, [key])
+        (left,) = await records.list(CREDENTIALS, "tenant", limit=10)
+        assert (left.value["task_id"], SECRET in str(left.value)) == ("other", False)
+        with pytest.raises(SecretError):
+            await credentials.take(other, left.key.id)
 
 
 async def test_a_message_without_a_description_still_answers_a_plain_demand() -> None:

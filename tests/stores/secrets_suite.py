@@ -14,7 +14,10 @@ from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
 from parley.sealed.errors import SecretError
 from parley.sealed.keys import StoreKey, new_key
+from parley.sealed.sealer import Sealer
+from parley.stores.encoding import encode
 from parley.stores.interface import InboxItem, PutRecord, RecordKey, Store
+from parley.stores.secret_fields import seal_item
 from parley.stores.store_secrets import PAGE, StoreSecrets
 from parley.stores.urls import opened
 from tests.deadlines import fail_after
@@ -191,6 +194,46 @@ class SecretsSuite:
             assert (await texts(execute)).count(SECOND.id) == 3 * 3 + 1
             assert "A secret of records registry_secrets/acme/far stays as it is" in caplog.text
             assert len(await store.outbox.webhooks(KEY)) == 3
+
+    async def test_one_record_that_cannot_be_read_takes_no_other_out_of_a_list(
+        self, open_with: Open, execute: Execute, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async with opened(open_with(Keys(FIRST))) as store:
+            await put_all(store)
+            moved = RecordKey("mcp_servers", "acme", "moved")
+            await store.records.write(PutRecord(moved, SERVER_VALUE))
+            (text,) = await execute("SELECT value FROM records WHERE id = 'tools'")
+            await execute("UPDATE records SET value = ? WHERE id = 'moved'", text)
+            whole, unreadable = await store.records.list("mcp_servers", "acme", limit=5)
+            assert await store.records.list_all("mcp_servers", limit=5) == [unreadable, whole]
+            assert (whole.key, whole.value, whole.problem) == (SERVER, SERVER_VALUE, "")
+            headers = {"X-Key": "", "X-None": None}
+            assert unreadable.value == {"definition": {"url": "https://mcp.example", "headers": headers}}
+            assert (unreadable.key, unreadable.revision) == (moved, 1)
+            assert "Set it again" in unreadable.problem
+            with pytest.raises(SecretError, match="record/mcp_servers/acme/moved/definition/headers/X-Key"):
+                await store.records.get(moved)
+        (warning,) = [line for line in caplog.messages if "cannot be read" in line]
+        assert warning == f"The secrets of records mcp_servers/acme/moved cannot be read: {unreadable.problem}"
+
+    async def test_an_item_of_the_inbox_waits_until_its_key_is_there_and_the_others_do_not(
+        self, open_with: Open, execute: Execute, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        keys, waiting = Keys(FIRST), InboxItem("i-1", KEY, Version.V1_0, webhook=HOOK)
+        async with opened(open_with(keys)) as store:
+            await put_all(store)
+            await store.inbox.post(InboxItem("i-2", KEY, Version.V1_0))
+            of_other_process = encode(seal_item(Sealer([SECOND]), waiting))  # one that got the next key first
+            await execute("UPDATE inbox SET item = ? WHERE id = 'i-1'", of_other_process)
+            for _ in range(2):
+                assert [item.id for item in await store.inbox.items("w")] == ["i-2"]
+            assert await store.inbox.has(waiting)
+            keys.keys = (SECOND, FIRST)
+            await store.secrets.look_for_keys()
+            assert [item.webhook for item in await store.inbox.items("w")] == [HOOK, None]
+        (warning,) = [line for line in caplog.messages if "cannot be read" in line]
+        assert warning.startswith("The secrets of inbox acme/t-1/i-1 cannot be read: ")
+        assert warning.endswith("Add that key to the file that --store-key names.")
 
     async def test_what_the_engine_encrypts_for_itself_counts_as_in_use(
         self, open_with: Open, execute: Execute

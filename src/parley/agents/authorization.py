@@ -15,7 +15,7 @@ from msgspec import structs
 
 from parley.agents.received_message import ReceivedMessage
 from parley.engine.runs.run import Run
-from parley.engine.sealed_answers import open_answer
+from parley.engine.sealed_answers import is_left_out, open_answer
 from parley.protocol.authorization import (
     AnswerWay,
     GivenCredential,
@@ -157,7 +157,12 @@ async def require_authorization(
         if newest is None:
             await ask()
         assert newest is not None
-        answer = open_answer(run.engine.store.sealer, run.key, newest)
+        if is_left_out(newest):
+            answer = newest  # with the id of a credential that is not here either: who uses it asks again
+            if stored_credential(answer) is None and refusal_in(answer) is None:
+                await ask()
+        else:
+            answer = open_answer(run.engine.store.sealer, run.key, newest)
     id = stored_credential(answer)
     if id is None and wanted.oauth is not None and refusal_in(answer) is None:
         await ask()  # with another URL: the caller may say by any message that it needs one

@@ -3,6 +3,9 @@
 The log, and so every reader of the task, has masks in place of the parts and of the metadata, apart from members of
 Parley itself. The whole message is beside them in the metadata, encrypted for this message of this task; only the
 handler that has asked gets it. In a store without a key, messages stay as they are.
+
+An answer that another host has encrypted cannot be read here. So it is left out of what moves between hosts, which
+leaves the masks and a note: the handler that has asked asks again, instead of taking the masks for the answer.
 """
 
 from __future__ import annotations
@@ -20,6 +23,9 @@ from parley.stores.interface import TaskKey
 _OWN = "urn:parley:"
 """Begins the names of metadata that Parley itself reads in the log. Credentials in them were taken out before."""
 
+_LEFT_OUT = "left out"
+"""Stands for the encrypted message where it was left out."""
+
 
 def _is_own(name: str) -> bool:
     return name.startswith(_OWN) or name == SKILL_KEY
@@ -35,7 +41,7 @@ def seal_answer(sealer: Sealer, key: TaskKey, message: Message) -> Message:
 
 
 def open_answer(sealer: Sealer, key: TaskKey, message: Message) -> Message:
-    """A message of the log as it was sent. Raises SecretError."""
+    """A message of the log as it was sent, unless it `is_left_out`. Raises SecretError."""
     sealed = message.metadata.get(SEALED_MESSAGE)
     if not isinstance(sealed, str):
         return message
@@ -47,6 +53,19 @@ def readable_event(event: TaskEvent) -> TaskEvent:
     if not isinstance(event, MessageAdded) or SEALED_MESSAGE not in event.message.metadata:
         return event
     return structs.replace(event, message=without_sealed_message(event.message))
+
+
+def movable_event(event: TaskEvent) -> TaskEvent:
+    """An event of the log as another host may have it: with the masks, and a note that the answer was left out."""
+    if not isinstance(event, MessageAdded) or SEALED_MESSAGE not in event.message.metadata:
+        return event
+    metadata: JsonObject = {**event.message.metadata, SEALED_MESSAGE: _LEFT_OUT}
+    return structs.replace(event, message=structs.replace(event.message, metadata=metadata))
+
+
+def is_left_out(message: Message) -> bool:
+    """Whether a message of the log has nothing but masks, because it was sent at another host."""
+    return message.metadata.get(SEALED_MESSAGE) == _LEFT_OUT
 
 
 def _place(key: TaskKey, message: Message) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from parley.sealed.sealer import Sealer
 from parley.stores.encoding import (
     decode_dead_letters,
     decode_failure,
+    decode_inbox_item,
     decode_message,
     decode_object,
     decode_push_config,
@@ -25,6 +26,7 @@ from parley.stores.encoding import (
 )
 from parley.stores.interface import (
     DeadLetter,
+    InboxItem,
     Owner,
     Record,
     RecordKey,
@@ -35,7 +37,8 @@ from parley.stores.interface import (
     Webhook,
 )
 from parley.stores.interface.tasks import Workload
-from parley.stores.secret_fields import open_record, open_webhook, seal_webhook
+from parley.stores.secret_fields import open_item, open_record, open_webhook, seal_webhook, without_secrets
+from parley.stores.unreadable_rows import UnreadableRows
 
 Value: TypeAlias = str | int | bytes | None
 """What a column holds."""
@@ -118,6 +121,43 @@ def decode_record(
     """A record, from its columns, with its secrets. Raises SecretError."""
     key = RecordKey(collection, tenant, record_id)
     return Record(key, open_record(sealer, key, decode_object(value)), sort, revision)
+
+
+def decode_records(sealer: Sealer, unreadable: UnreadableRows, rows: Iterable[Row]) -> list[Record]:
+    """The records of a list. One whose secrets cannot be read has empty ones, and says why."""
+    return [_decode_listed(sealer, unreadable, *row) for row in rows]
+
+
+def _decode_listed(
+    sealer: Sealer,
+    unreadable: UnreadableRows,
+    collection: str,
+    tenant: str,
+    record_id: str,
+    sort: int,
+    revision: int,
+    value: str,
+) -> Record:
+    try:
+        return decode_record(sealer, collection, tenant, record_id, sort, revision, value)
+    except SecretError as error:
+        unreadable.report(error, collection, tenant, record_id)
+        key = RecordKey(collection, tenant, record_id)
+        return Record(key, without_secrets(key, decode_object(value)), sort, revision, problem=str(error))
+
+
+def decode_items(sealer: Sealer, unreadable: UnreadableRows, texts: Iterable[str]) -> list[InboxItem]:
+    """What waits for holders of tasks, without items whose secrets cannot be read.
+
+    Those stay in the inbox: another process may have the key, and this one may get it.
+    """
+    items: list[InboxItem] = []
+    for item in map(decode_inbox_item, texts):
+        try:
+            items.append(open_item(sealer, item))
+        except SecretError as error:
+            unreadable.report(error, item.key.owner.tenant, item.key.task_id, item.id)
+    return items
 
 
 WEBHOOK = "p.config, p.version, p.delivered_seq, t.last_seq, p.failure, p.dead_letters"

@@ -103,6 +103,11 @@ def open_record(sealer: Sealer, key: RecordKey, value: JsonObject) -> JsonObject
     return _map_record(key, value, sealer.open)
 
 
+def without_secrets(key: RecordKey, value: JsonObject) -> JsonObject:
+    """The value of a record, with empty texts in place of its secrets."""
+    return _map_record(key, value, lambda *_: "")
+
+
 def _map_record(key: RecordKey, value: JsonObject, change: SecretMap) -> JsonObject:
     path = SECRET_RECORDS.get(key.collection)
     if path is None:

@@ -34,7 +34,7 @@ from parley.engine.runs.emissions import Emissions, LimitExceededError
 from parley.engine.runs.journal import Journal
 from parley.engine.runs.sleeps import Sleeps
 from parley.engine.runs.steps import Steps
-from parley.engine.sealed_answers import open_answer
+from parley.engine.sealed_answers import is_left_out, open_answer
 from parley.protocol.errors import InternalError, InvalidParamsError, LocalProtocolError, ParleyError, UnavailableError
 from parley.protocol.events import ArtifactUpdate, MessageAdded, QuestionAsked, SleepStarted, StatusUpdate, TaskEvent
 from parley.protocol.jsonvalue import JsonObject
@@ -240,11 +240,13 @@ class Run(Struct, kw_only=True, eq=False):
             Stopped: the question was asked, and the task waits.
             QuestionForbiddenError: the task must end without one.
         """
-        answer = self.journal.take_answer(name, parts)
-        if answer is None and await self.emissions.remains(lambda: self.journal.has_answer(name)):
+        answer, is_lost = self.journal.take_answer(name, parts), False
+        while answer is not None and is_left_out(answer):  # the same question was asked again at this host, or will be
+            answer, is_lost = self.journal.take_answer(name, parts), True
+        if answer is None and not is_lost and await self.emissions.remains(lambda: self.journal.has_answer(name)):
             answer = self.journal.take_answer(name)
             self.emissions.report_question()
-        if answer is not None:
+        if answer is not None and not is_left_out(answer):
             return open_answer(self.engine.store.sealer, self.key, answer)
         if not (self.may_ask or is_demanded):
             self.refuse(QuestionForbiddenError())

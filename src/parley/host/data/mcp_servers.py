@@ -57,6 +57,8 @@ class StoredMcpServer(Struct, frozen=True):
     updated_at: int
     revision: int
     """Counts the writes of the server, from 1 on."""
+    problem: str = ""
+    """Why the values of its headers cannot be read; they are empty then, and the server must not be called."""
 
 
 class KeptMcpServer(Struct, frozen=True):
@@ -79,15 +81,19 @@ class StoredMcpServers:
 
     async def get(self, tenant: str, name: str) -> StoredMcpServer:
         """One server. Raises McpServerNotFoundError."""
-        record = await self._records.get(_key(tenant, name))
-        if record is None:
+        found = await self._find(tenant, name)
+        if found is None:
             raise McpServerNotFoundError(f"no MCP server '{name}' for this tenant")
-        return _decode(record)
+        return found
 
     async def list(self, tenant: str) -> Sequence[StoredMcpServer]:
         """All servers of a tenant, by their names."""
         found = await self._records.list(MCP_SERVERS, tenant, limit=2 * self._max_servers)
         return sorted(map(_decode, found), key=lambda server: server.name)
+
+    async def _find(self, tenant: str, name: str) -> StoredMcpServer | None:
+        """One server, from the list: so one whose headers cannot be read is shown, replaced and deleted, too."""
+        return next((server for server in await self.list(tenant) if server.name == name), None)
 
     async def put(
         self, tenant: str, name: str, definition: McpServerDefinition, *, actor: str, revision: int | None = None
@@ -101,8 +107,7 @@ class StoredMcpServers:
         """
 
         async def decide() -> Decision[StoredMcpServer]:
-            record = await self._records.get(_key(tenant, name))
-            before = None if record is None else _decode(record)
+            before = await self._find(tenant, name)
             _check_revision(name, before, revision)
             # Other processes may add servers at the same time: the bound is exact within one process.
             if before is None and await self._records.count(MCP_SERVERS, tenant) >= self._max_servers:
@@ -174,5 +179,11 @@ def _key(tenant: str, name: str) -> RecordKey:
 def _decode(record: Record) -> StoredMcpServer:
     kept = msgspec.convert(record.value, KeptMcpServer)
     return StoredMcpServer(
-        record.key.tenant, record.key.id, kept.definition, kept.created_at, kept.updated_at, record.revision
+        record.key.tenant,
+        record.key.id,
+        kept.definition,
+        kept.created_at,
+        kept.updated_at,
+        record.revision,
+        record.problem,
     )

@@ -66,7 +66,9 @@ def check_definition(name: str, definition: McpServerDefinition, allowed_hosts: 
 def config_of(
     stored: StoredMcpServer, environment: Mapping[str, str], allowed_hosts: tuple[str, ...]
 ) -> McpServerConfig:
-    """A stored server, with the values of its secrets. Raises PlaceholderError if one is not set."""
+    """A stored server, with the values of its secrets. Raises PlaceholderError if one is not set or cannot be read."""
+    if stored.problem:  # the log of the host says which key is missing, or what was changed
+        raise PlaceholderError("The host cannot read the values of its headers; set them again")
     headers: list[tuple[str, str]] = []
     secrets: list[str] = []
     definition = stored.definition

@@ -13,6 +13,7 @@ from itertools import groupby
 
 from parley import __version__
 from parley.engine.clock import Clock
+from parley.engine.sealed_answers import movable_event
 from parley.host.data.tenant import Tenant
 from parley.host.transfer.collections import RULES, TransferRule
 from parley.host.transfer.format import (
@@ -151,7 +152,9 @@ class TenantExport:
                 return  # it was deleted meanwhile: the import finds that events are missing
             after = page[-1].seq
             moments = [(len([*group]), moment) for moment, group in groupby([each.written_at for each in page])]
-            yield ExportLine(events=ExportedEvents(head.key.task_id, [each.event for each in page], moments))
+            yield ExportLine(
+                events=ExportedEvents(head.key.task_id, [movable_event(each.event) for each in page], moments)
+            )
         if end is not None:
             yield ExportLine(events=ExportedEvents(head.key.task_id, [end]))
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from parley.engine.clock import Clock
+from parley.engine.sealed_answers import movable_event
 from parley.host.approvals.decisions import approval_told_by
 from parley.host.origin import origin_of, owner_name
 from parley.host.transfer.format import ExportedContextValue, ExportedEvents, ExportedTask, InvalidExportError
@@ -54,7 +55,7 @@ class TaskLogWriter:
         task = self._task
         if task is None or task.id != lines.task_id or any(event.task_id != task.id for event in lines.events):
             raise InvalidExportError("the events do not belong to the task before them", line)
-        events = tuple([self._rebasing.event(event) for event in lines.events])
+        events = tuple([movable_event(self._rebasing.event(event)) for event in lines.events])
         try:
             self._folded = fold(self._folded, lines.events)
             _check_messages(events)

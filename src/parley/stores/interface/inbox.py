@@ -42,7 +42,7 @@ class Inbox(Protocol):
         ...
 
     async def items(self, holder: str) -> Sequence[InboxItem]:
-        """The items for tasks that a worker holds now, oldest first."""
+        """The items for tasks that a worker holds now, oldest first, without those whose secrets cannot be read now."""
         ...
 
     async def has(self, item: InboxItem) -> bool:

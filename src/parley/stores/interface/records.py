@@ -30,6 +30,8 @@ class Record(Struct, frozen=True, gc=False):
     value: JsonObject
     sort: int
     revision: int
+    problem: str = ""
+    """Why its secrets cannot be read; they are empty then. Only records of lists have one: `get` raises."""
 
 
 class PutRecord(Struct, frozen=True, gc=False):
@@ -55,7 +57,7 @@ class Records(Protocol):
     """Named JSON objects of tenants."""
 
     async def get(self, key: RecordKey) -> Record | None:
-        """One record."""
+        """One record. Raises StoreUnavailableError if its secrets cannot be read."""
         ...
 
     async def write(self, *changes: RecordChange) -> None:
@@ -78,12 +80,16 @@ class Records(Protocol):
     ) -> Sequence[Record]:
         """Records of a tenant, by falling `(sort, id)`, or by rising if not `newest_first`.
 
-        `after` is the (sort, id) of the last record of the page before.
+        `after` is the (sort, id) of the last record of the page before. A record whose secrets cannot be read is in the
+        list, too, with its `problem`.
         """
         ...
 
     async def list_all(self, collection: str, *, after: tuple[str, str] | None = None, limit: int) -> Sequence[Record]:
-        """Records of all tenants, by rising `(tenant, id)`; `after` is that of the last one of the page before."""
+        """Records of all tenants, by rising `(tenant, id)`; `after` is that of the last one of the page before.
+
+        A record whose secrets cannot be read is in the list, too, with its `problem`.
+        """
         ...
 
     async def count(self, collection: str, tenant: str) -> int:

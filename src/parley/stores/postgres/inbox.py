@@ -7,12 +7,14 @@ from collections.abc import Sequence
 import asyncpg
 
 from parley.sealed.sealer import Sealer
-from parley.stores.encoding import decode_inbox_item, encode
+from parley.stores.encoding import encode
 from parley.stores.interface import ConflictError, InboxItem
 from parley.stores.postgres.access import PostgresAccess
 from parley.stores.postgres.statements import load_statements
 from parley.stores.postgres.tasks import lock_task
-from parley.stores.secret_fields import open_item, seal_item
+from parley.stores.rows import decode_items
+from parley.stores.secret_fields import seal_item
+from parley.stores.unreadable_rows import UnreadableRows
 
 _STATEMENTS = load_statements("inbox")
 
@@ -23,6 +25,7 @@ class PostgresInbox:
     def __init__(self, access: PostgresAccess, sealer: Sealer) -> None:
         self._access = access
         self._sealer = sealer
+        self._unreadable = UnreadableRows("inbox")
 
     async def post(self, item: InboxItem) -> None:
         """Leave an item for the holder of a task.
@@ -44,7 +47,7 @@ class PostgresInbox:
     async def items(self, holder: str) -> Sequence[InboxItem]:
         """The items for tasks that a worker holds now, oldest first."""
         rows = await self._access.fetch(_STATEMENTS["items"], holder)
-        return [open_item(self._sealer, decode_inbox_item(item)) for (item,) in rows]
+        return decode_items(self._sealer, self._unreadable, [item for (item,) in rows])
 
     async def has(self, item: InboxItem) -> bool:
         """Whether an item still waits."""

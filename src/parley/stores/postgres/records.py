@@ -15,7 +15,8 @@ from parley.stores.postgres.errors import require_storable
 from parley.stores.postgres.jobs import RecordsWrite, Tables
 from parley.stores.postgres.record_writes import STATEMENTS
 from parley.stores.record_changes import encode_changes
-from parley.stores.rows import decode_record
+from parley.stores.rows import decode_record, decode_records
+from parley.stores.unreadable_rows import UnreadableRows
 
 
 class PostgresRecords:
@@ -24,6 +25,7 @@ class PostgresRecords:
     def __init__(self, access: PostgresAccess, sealer: Sealer) -> None:
         self._access = access
         self._sealer = sealer
+        self._unreadable = UnreadableRows("records")
 
     async def get(self, key: RecordKey) -> Record | None:
         """One record."""
@@ -55,14 +57,14 @@ class PostgresRecords:
             values += after
         direction = "DESC" if newest_first else "ASC"
         statement = STATEMENTS["of_tenant"].replace("{paging}", paging).replace("{direction}", direction)
-        return [decode_record(self._sealer, *row) for row in await self._access.fetch(statement, *values)]
+        return decode_records(self._sealer, self._unreadable, await self._access.fetch(statement, *values))
 
     async def list_all(self, collection: str, *, after: tuple[str, str] | None = None, limit: int) -> Sequence[Record]:
         """Records of all tenants, by rising `(tenant, id)`."""
         paging = "AND (tenant, id) > ($3, $4)" if after is not None else ""
         statement = STATEMENTS["of_all"].replace("{paging}", paging)
         rows = await self._access.fetch(statement, collection, limit, *(after or ()))
-        return [decode_record(self._sealer, *row) for row in rows]
+        return decode_records(self._sealer, self._unreadable, rows)
 
     async def count(self, collection: str, tenant: str) -> int:
         """How many records a tenant has in a collection."""

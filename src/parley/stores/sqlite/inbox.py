@@ -6,11 +6,13 @@ import sqlite3
 from collections.abc import Sequence
 
 from parley.sealed.sealer import Sealer
-from parley.stores.encoding import decode_inbox_item, encode
+from parley.stores.encoding import encode
 from parley.stores.interface import ConflictError, InboxItem
-from parley.stores.secret_fields import open_item, seal_item
+from parley.stores.rows import decode_items
+from parley.stores.secret_fields import seal_item
 from parley.stores.sqlite.access import SqliteAccess
 from parley.stores.sqlite.tasks import read_head
+from parley.stores.unreadable_rows import UnreadableRows
 
 
 class SqliteInbox:
@@ -19,6 +21,7 @@ class SqliteInbox:
     def __init__(self, access: SqliteAccess, sealer: Sealer) -> None:
         self._access = access
         self._sealer = sealer
+        self._unreadable = UnreadableRows("inbox")
 
     async def post(self, item: InboxItem) -> None:
         """Leave an item for the holder of a task.
@@ -41,7 +44,9 @@ class SqliteInbox:
         """The items for tasks that a worker holds now, oldest first."""
         if self._access.read_now(lambda reader: reader.execute("SELECT 1 FROM inbox LIMIT 1").fetchone()) is None:
             return ()
-        return await self._access.read_in_thread(lambda reader: _read_items(reader, self._sealer, holder))
+        return await self._access.read_in_thread(
+            lambda reader: decode_items(self._sealer, self._unreadable, _read_items(reader, holder))
+        )
 
     async def has(self, item: InboxItem) -> bool:
         """Whether an item still waits."""
@@ -63,7 +68,7 @@ def _names(item: InboxItem) -> tuple[str, str, str, str]:
     return item.key.owner.tenant, item.key.task_id, item.id, item.key.owner.name
 
 
-def _read_items(reader: sqlite3.Connection, sealer: Sealer, holder: str) -> list[InboxItem]:
+def _read_items(reader: sqlite3.Connection, holder: str) -> list[str]:
     rows = reader.execute(
         """
         SELECT item FROM inbox CROSS JOIN tasks ON tasks.tenant = inbox.tenant AND tasks.id = inbox.task
@@ -71,4 +76,4 @@ def _read_items(reader: sqlite3.Connection, sealer: Sealer, holder: str) -> list
         """,
         (holder,),
     )
-    return [open_item(sealer, decode_inbox_item(item)) for (item,) in rows]
+    return [item for (item,) in rows]

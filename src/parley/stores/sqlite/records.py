@@ -9,8 +9,9 @@ from parley.sealed.sealer import Sealer
 from parley.stores.encoding import require_64_bits
 from parley.stores.interface import Record, RecordChange, RecordKey
 from parley.stores.record_changes import EncodedChange, encode_changes, next_revisions
-from parley.stores.rows import Value, decode_record
+from parley.stores.rows import Value, decode_record, decode_records
 from parley.stores.sqlite.access import SqliteAccess
+from parley.stores.unreadable_rows import UnreadableRows
 
 
 class SqliteRecords:
@@ -19,6 +20,7 @@ class SqliteRecords:
     def __init__(self, access: SqliteAccess, sealer: Sealer) -> None:
         self._access = access
         self._sealer = sealer
+        self._unreadable = UnreadableRows("records")
 
     async def get(self, key: RecordKey) -> Record | None:
         """One record."""
@@ -49,7 +51,7 @@ class SqliteRecords:
             SELECT {_RECORD} FROM records INDEXED BY records_by_sort WHERE collection = ? AND tenant = ? {condition}
             ORDER BY sort {direction}, id {direction} LIMIT {limit:d}
         """
-        return await self._access.read_in_thread(lambda reader: _read_records(reader, self._sealer, statement, values))
+        return await self._read(statement, values)
 
     async def list_all(self, collection: str, *, after: tuple[str, str] | None = None, limit: int) -> Sequence[Record]:
         """Records of all tenants, by rising `(tenant, id)`."""
@@ -60,7 +62,12 @@ class SqliteRecords:
         statement = f"""
             SELECT {_RECORD} FROM records WHERE collection = ? {condition} ORDER BY tenant, id LIMIT {limit:d}
         """
-        return await self._access.read_in_thread(lambda reader: _read_records(reader, self._sealer, statement, values))
+        return await self._read(statement, values)
+
+    async def _read(self, statement: str, values: Sequence[Value]) -> Sequence[Record]:
+        return await self._access.read_in_thread(
+            lambda reader: decode_records(self._sealer, self._unreadable, reader.execute(statement, values).fetchall())
+        )
 
     async def count(self, collection: str, tenant: str) -> int:
         """How many records a tenant has in a collection."""
@@ -88,10 +95,6 @@ def _key_columns(key: RecordKey) -> tuple[str, str, str]:
 def _read_record(reader: sqlite3.Connection, sealer: Sealer, key: RecordKey) -> Record | None:
     row = reader.execute(f"SELECT {_RECORD} FROM records WHERE {_OF_KEY}", _key_columns(key)).fetchone()
     return decode_record(sealer, *row) if row is not None else None
-
-
-def _read_records(reader: sqlite3.Connection, sealer: Sealer, statement: str, values: Sequence[Value]) -> list[Record]:
-    return [decode_record(sealer, *row) for row in reader.execute(statement, values).fetchall()]
 
 
 def _read_revision(connection: sqlite3.Connection, key: RecordKey) -> int:
