@@ -12,6 +12,7 @@ from msgspec import structs
 
 from parley.client.client import Client
 from parley.client.options import Retries
+from parley.client.push_deliveries import PushDeliveries
 from parley.client.reply import Reply
 from parley.client.webhooks.notification import PushNotification
 from parley.client.webhooks.receiver import WebhookReceiver
@@ -23,6 +24,7 @@ from parley.protocol.events import ArtifactUpdate, StatusUpdate
 from parley.protocol.lifecycle import is_terminal
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.push import PushAuthentication, PushConfig
+from parley.protocol.requests import CreatePushConfigRequest
 from parley.protocol.tasks import Task, TaskState, TaskStatus
 from parley.protocol.versions import Version
 from parley.server.app import App
@@ -168,6 +170,56 @@ async def test_an_event_that_the_agent_gave_up_and_sends_again_is_handled() -> N
     assert [await posted(hook, numbered(number), WORKING) for number in (3, 4, 5)] == [500, 204, 204]
     assert [await posted(hook, numbered(number), WORKING) for number in (3, 4, 5)] == [204] * 3
     assert [notification.number for notification in inbox.got] == [4, 5, 3]
+
+
+class Answered:
+    """A receiver behind which each answer is noted, with the id of its delivery."""
+
+    def __init__(self, hook: WebhookReceiver) -> None:
+        self._hook = hook
+        self.answers: asyncio.Queue[tuple[str, int]] = asyncio.Queue()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def noting(message: Any) -> None:
+            await send(message)
+            if message["type"] == "http.response.start":
+                await self.answers.put((dict(scope["headers"])[b"parley-event-id"].decode(), message["status"]))
+
+        await self._hook(scope, receive, noting)
+
+
+@pytest.mark.parametrize("older", [Version.V0_1, Version.V0_2, Version.V0_3])
+async def test_a_webhook_that_is_registered_again_in_another_version_is_sent_its_events_again(older: Version) -> None:
+    """They have another form now, and so another id: with the old one, a receiver would refuse the other body."""
+    inbox = Inbox()
+    hook = receiver(inbox)
+    noted = Answered(hook)
+    app = App(echo_agent(), webhooks=WebhookPolicy(allow_private=True), drain_seconds=0)
+    async with app.running(), serving(app) as agent, serving(noted) as door:
+        config = structs.replace(hook.config, url=f"{door.base_url}/hook")
+        old_card = f"{agent.base_url}/.well-known/agent-card.json?A2A-Version={older.value}"
+        async with Client(old_card, bindings=[Binding.JSONRPC], versions=[older]) as client:
+            task = (await client.send("count 1", push=config)).task
+            assert task is not None
+            first = [await noted.answers.get() for _ in range(2)]
+        async with Client(str(agent.base_url)) as client:
+            await client.create_push_config(CreatePushConfigRequest(task.id, config))
+            rounds: list[list[tuple[str, int]]] = []
+            for _ in range(2):
+                await PushDeliveries(client).redeliver(task.id, "default", after=0)
+                rounds.append([await noted.answers.get() for _ in range(3)])
+    ids = [f"{task.id}:{number}" for number in (3, 4, 5)]
+    assert first == [(f"{task.id}:{older}:{number}", 204) for number in (3, 5)]
+    assert rounds == [[(each, 204) for each in ids]] * 2
+    assert [notification.number for notification in inbox.got] == [3, 5, 3, 4, 5]
+
+
+async def test_what_is_forgotten_of_one_version_is_not_a_repeat_in_another() -> None:
+    inbox = Inbox()
+    hook = receiver(inbox, seen=MemorySeen(max_ids=1))
+    for number in ("0.3:3", "0.3:4", "3", "0.3:3"):
+        assert await posted(hook, numbered(number), WORKING) == 204
+    assert [notification.id for notification in inbox.got] == [f"{TASK}:{number}" for number in ("0.3:3", "0.3:4", "3")]
 
 
 async def test_of_an_id_that_was_forgotten_the_number_is_remembered() -> None:

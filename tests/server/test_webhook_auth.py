@@ -167,7 +167,8 @@ async def test_an_hmac_is_over_the_id_the_time_and_the_bytes_that_are_sent(versi
         await sender.send(notification(receiver.url(), event, version=version, authentication=asking("HMAC", HMAC)))
         (request,) = receiver.requests
     identifier, timestamp = request.headers["webhook-id"], request.headers["webhook-timestamp"]
-    assert (identifier, timestamp) == ("t-1:7", "1800000000")
+    expected_id = "t-1:7" if version is Version.V1_0 else f"t-1:{version}:7"
+    assert (identifier, timestamp) == (expected_id, "1800000000")
     signed = f"{identifier}.{timestamp}.".encode() + request.body
     expected = base64.b64encode(hmac.new(SECRET, signed, hashlib.sha256).digest()).decode()
     assert request.headers["webhook-signature"] == f"v1,{expected}"
@@ -463,6 +464,48 @@ def test_the_credentials_of_the_operator_go_only_where_the_operator_says(scheme:
 def test_what_the_server_can_do_is_accepted(scheme: str, credentials: str | None) -> None:
     authentication = signing(settings=OAUTH)
     check_webhook(PushConfig(URL, authentication=asking(scheme, credentials)), authentication=authentication)
+
+
+LONGEST = {"Bearer": 8_192 - len("Bearer "), "ApiKey": 8_192, "JWT": 2_048}
+
+
+@pytest.mark.parametrize("version", list(Version))
+@pytest.mark.parametrize("scheme", LONGEST)
+async def test_the_longest_credentials_that_are_accepted_are_sent(scheme: str, version: Version) -> None:
+    """A little more is refused when it is registered, because no delivery could carry it."""
+    authenticator, longest = signing(), "k" * LONGEST[scheme]
+    for credentials in (f"{longest}k", longest[:-1] + "\x7f"):
+        config = PushConfig(URL, authentication=asking(scheme, credentials))
+        with pytest.raises(InvalidParamsError) as refusal:
+            check_webhook(config, path="$.hook", version=version, authentication=authenticator)
+        assert refusal.value.path == "$.hook.authentication.credentials"
+    async with webhook() as receiver, WebhookSender(ANYWHERE, authentication=authenticator) as sender:
+        config = PushConfig(receiver.url(), authentication=asking(scheme, longest))
+        check_webhook(config, ANYWHERE, version=version, authentication=authenticator)
+        event = DONE if version is Version.V1_0 else TASK
+        told = notification(receiver.url(), event, version=version, authentication=config.authentication)
+        await sender.send(told)
+        (request,) = receiver.requests
+    sent = request.headers["x-api-key" if scheme == "ApiKey" else "authorization"]
+    assert sent == {"Bearer": f"Bearer {longest}", "ApiKey": longest}.get(scheme, sent)
+    assert len(sent) <= 8_192
+
+
+@pytest.mark.parametrize("version", list(Version))
+def test_an_audience_counts_as_the_token_carries_it(version: Version) -> None:
+    config = PushConfig(URL, authentication=asking("JWT", '"' * 1_025))
+    with pytest.raises(InvalidParamsError) as refusal:
+        check_webhook(config, path="$.hook", version=version, authentication=signing())
+    assert refusal.value.path == "$.hook.authentication.credentials"
+
+
+def test_a_scheme_that_no_header_can_carry_is_refused_with_its_path() -> None:
+    config = PushConfig(URL, authentication=asking("Bea\rer", "b"))
+    for version in Version:
+        with pytest.raises(InvalidParamsError) as refusal:
+            check_webhook(config, path="$.hook", version=version, authentication=signing())
+        name = "scheme" if version is Version.V1_0 else "schemes[0]"
+        assert refusal.value.path == f"$.hook.authentication.{name}"
 
 
 def test_where_another_server_calls_the_webhook_its_schemes_are_not_judged() -> None:

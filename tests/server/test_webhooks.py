@@ -570,8 +570,8 @@ def test_on_one_machine_everything_may_be_called_that_is_spelt_plainly() -> None
         ({"url": "http://10.0.0.1"}, "$.config.url"),
         ({"token": "a\r\nX: y"}, "$.config.token"),
         ({"token": "schlüssel"}, "$.config.token"),
-        ({"authentication": PushAuthentication(("Bearer",), "a\nb")}, "$.config.authentication"),
-        ({"authentication": PushAuthentication(("Bea\rer",), "b")}, "$.config.authentication"),
+        ({"authentication": PushAuthentication(("Bearer",), "a\nb")}, "$.config.authentication.credentials"),
+        ({"authentication": PushAuthentication(("Bea\rer",), "b")}, "$.config.authentication.scheme"),
     ],
 )
 def test_a_config_that_no_request_can_carry_is_refused(members: dict[str, Any], path: str) -> None:

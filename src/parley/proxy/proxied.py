@@ -99,9 +99,9 @@ async def proxied(
         ids = IdMapping(upstream, ledger or Ledger(), isolates_callers=security is not None)
         if not client.card.capabilities.push_notifications:
             webhooks = None
-        relay = None
+        relay, authentication = None, WebhookAuthenticator(webhook_auth)
         if webhook_url is not None and webhooks is not None:
-            store, authentication = MemoryStore(), WebhookAuthenticator(webhook_auth)
+            store = MemoryStore()
             sender = await stack.enter_async_context(WebhookSender(webhooks, authentication=authentication))
             traced = sender if trace is None else TracedSender(sender, trace)
             deliveries = await stack.enter_async_context(Deliveries(store, traced, observer=telemetry))
@@ -126,7 +126,7 @@ async def proxied(
             cors_origins=cors_origins,
             telemetry=telemetry,
             webhooks=webhooks,
-            webhook_auth=webhook_auth,
+            webhook_auth=authentication,
             remote=RemoteEngine(agent, upstream, ids, relay),
             conversation_observer=trace,
             extra_route=relay,

@@ -94,11 +94,12 @@ class App:
     is there, unless there may be `many`.
     `public_url` is the URL that cards name; without it, cards name the host of the request. `signer` signs them, and
     tokens for webhooks: a `KeyRing`, `GivenKeys` or `Signer`. `webhooks` says which webhooks may be called; None turns
-    push notifications off. `webhook_auth` is how they are authenticated to, beyond what their configs contain.
-    `file_guard` says from which hosts handlers may read files that messages name by URL, by default from public ones
-    over https. `hints` notifies other apps that share the store. Finished tasks are deleted after `retention`, those of
-    an agent after what `agent_retention` or the agent itself says: the shortest that applies wins. `catalog` is the URL
-    of an AI Catalog: `turn.delegate` finds names there that no agent of the app has.
+    push notifications off. `webhook_auth` is how they are authenticated to, beyond what their configs contain; a proxy
+    gives the authenticator of its own deliveries. `file_guard` says from which hosts handlers may read files that
+    messages name by URL, by default from public ones over https. `hints` notifies other apps that share the store.
+    Finished tasks are deleted after `retention`, those of an agent after what `agent_retention` or the agent itself
+    says: the shortest that applies wins. `catalog` is the URL of an AI Catalog: `turn.delegate` finds names there that
+    no agent of the app has.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class App:
         cors_origins: Sequence[str] = (),
         telemetry: Telemetry | None = None,
         webhooks: WebhookPolicy | None = PUBLIC_ONLY,
-        webhook_auth: WebhookAuthSettings | None = None,
+        webhook_auth: WebhookAuthSettings | WebhookAuthenticator | None = None,
         file_guard: Guard | None = None,
         delivery_limits: DeliveryLimits | None = None,
         retention: timedelta | None = None,
@@ -165,7 +166,11 @@ class App:
         self._has_logged_not_started = False
         # A proxy signs its cards, but not its calls to webhooks: their keys would be those of another agent's URL.
         token_signer = signer if remote is None else None
-        authentication = WebhookAuthenticator(webhook_auth, signer=token_signer, issuer_of=self._issuer_of)
+        authentication = (
+            webhook_auth
+            if isinstance(webhook_auth, WebhookAuthenticator)
+            else WebhookAuthenticator(webhook_auth, signer=token_signer, issuer_of=self._issuer_of)
+        )
         self._sender = WebhookSender(
             webhooks or PUBLIC_ONLY, extra_headers=self._trace_headers, authentication=authentication
         )

@@ -92,7 +92,7 @@ class AppResources:
 
     @property
     def card_revision(self) -> Hashable:
-        """What else is in a card and can change while the app runs: the key that signs it, and who may call."""
+        """What else is in a card and can change while the app runs: the key that signs it, and authentication."""
         return (None if self.signer is None else self.signer.current.key_id, self.security_changed_at)
 
     @property
@@ -102,7 +102,7 @@ class AppResources:
         return max((time for time in times if time is not None), default=None)
 
     def security_was_replaced(self) -> None:
-        """Make cards and pages again: they show how callers authenticate."""
+        """Make cards and pages again: they show how callers authenticate, and the server to webhooks."""
         self.security_changed_at = datetime.now(UTC)
 
     async def authenticate(self, credentials: Callable[[], PresentedCredentials], address: str) -> Identity:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -106,9 +107,7 @@ def proxy(
     log_settings(context)
     try:
         security, signer = access.security(server.serving), server.signer()
-        webhook_auth = server.webhook_auth_settings()
-        if webhook_auth is not None and webhook_auth.sign == "always":
-            raise UsageError(f'{server.webhook_auth}: a proxy does not sign its calls to webhooks (sign = "always").')
+        webhook_auth = _webhook_auth_settings(server)
     except (UsageError, ValueError) as error:
         fail(str(error), code=2)
     run_server(_serve(options, security, signer, webhook_auth), server.serving)
@@ -165,14 +164,27 @@ async def _serve(
                 if server.log_format == "text":
                     _announce(f"{agent.name} ({client.url}, {agent.protocol})", bound, who, has_console=has_console)
 
+            def reload() -> None:
+                reload_settings(app, security=security, load_webhook_auth=partial(_webhook_auth_settings, server))
+                if trace is not None and security is not None:  # whose keys may come in other headers now
+                    trace.mask(security.schemes.values())
+
             fields = {"agent": client.url, "console": has_console} if server.log_format == "json" else None
             await serve(
                 app,
                 options.access.applied_to(server.serving),
                 on_ready=announce,
-                on_hangup=lambda: reload_settings(app, security=security),
+                on_hangup=reload,
                 log_fields=fields,
             )
+
+
+def _webhook_auth_settings(server: ServerOptions) -> WebhookAuthSettings | None:
+    """How the proxy authenticates to webhooks. Raises UsageError if the file is not valid, or not for a proxy."""
+    settings = server.webhook_auth_settings()
+    if settings is not None and settings.sign == "always":
+        raise UsageError(f'{server.webhook_auth}: a proxy does not sign its calls to webhooks (sign = "always").')
+    return settings
 
 
 def _credentials(client: ClientOptions, *, authenticates: bool) -> Credentials | None:

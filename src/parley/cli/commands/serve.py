@@ -206,7 +206,9 @@ def _serve(options: ServeOptions) -> None:
         on_ready=lambda bound: announce(partial(show, bound), bound.url, channel),
         on_drain_asked=channel.report_draining if channel is not None else None,
         on_drain=lambda runs: report_drain(runs, runtime, server.log_format),
-        on_hangup=partial(reload_settings, app, security=security, audit=audit),
+        on_hangup=partial(
+            reload_settings, app, security=security, load_webhook_auth=server.webhook_auth_settings, audit=audit
+        ),
         log_fields=_log_fields(options, app, security, has_metrics, has_console) if is_for_machines else None,
         replica=runtime.replica,
     )

@@ -141,7 +141,7 @@ def _up(options: UpOptions) -> None:
         on_ready=lambda bound: announce(partial(show, bound), bound.url, channel),
         on_drain_asked=channel.report_draining if channel is not None else None,
         on_drain=lambda runs: report_drain(runs, runtime, server.log_format),
-        on_hangup=partial(reload_settings, host.app, audit=audit),
+        on_hangup=partial(reload_settings, host.app, load_webhook_auth=server.webhook_auth_settings, audit=audit),
         log_fields=start.log_fields() if is_for_machines else None,
         replica=runtime.replica,
     )

@@ -287,7 +287,10 @@ def server_options(
     ] = True,
     webhook_auth: Annotated[
         Path | None,
-        _webhooks(metavar="FILE", help="OAuth2 clients and certificates for webhooks, in TOML, and which are signed."),
+        _webhooks(
+            metavar="FILE",
+            help="OAuth2 clients and certificates for webhooks, in TOML, and which are signed. SIGHUP reads it again.",
+        ),
     ] = None,
     webhook_challenge: Annotated[
         WebhookChallenge,

@@ -1,12 +1,13 @@
 """A push notification as a program gets it, decoded from any dialect, and the id of its delivery.
 
-Parley's agents number the events of a task: the id of a delivery is `TASK:SEQ`, with the task's id percent-encoded. It
-is the same for every attempt. The ids of other agents are texts without a meaning. Spec: 1.0 section 4.3.3, 0.3
-section 9.5.
+Parley's agents number the events of a task: the id of a delivery is `TASK:SEQ`, with the task's id percent-encoded, and
+before 1.0 `TASK:VERSION:SEQ`. It is the same for every attempt. The ids of other agents are texts without a meaning.
+Spec: 1.0 section 4.3.3, 0.3 section 9.5.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -20,6 +21,8 @@ from parley.protocol.versions import Version
 
 SHAPES = (Version.V1_0, Version.V0_3, Version.V0_1)
 """The versions whose notifications differ: an event since 1.0, a task before. 0.2 is like 0.3."""
+
+_NUMBERED_ID = re.compile(r"(?P<task>[^:]*):(?:0\.[1-3]:)?(?P<number>[0-9]{1,15})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +67,9 @@ def describe_delivery(event: StreamEvent, delivery_id: str | None) -> PushNotifi
     Raises:
         PeerProtocolError: the id belongs to another task.
     """
-    task, _, number = (delivery_id or "").rpartition(":")
-    if not (number.isascii() and number.isdigit() and len(number) < 16):
+    numbered = _NUMBERED_ID.fullmatch(delivery_id or "")
+    if numbered is None:
         return PushNotification(event, None, delivery_id)
-    if unquote(task) != task_of(event):
+    if unquote(numbered["task"]) != task_of(event):
         raise PeerProtocolError("The notification's id belongs to another task")
-    return PushNotification(event, int(number), delivery_id)
+    return PushNotification(event, int(numbered["number"]), delivery_id)

@@ -40,8 +40,8 @@ class Delivery:
 
     @property
     def stream(self) -> tuple[str, str]:
-        """What is handled one after the other: the events of a task, or the attempts of one delivery."""
-        return (self.source, f"task {self.task_id}" if self.number is not None else f"id {self.id}")
+        """What is handled one after the other: the events of a task in one version, or the attempts of a delivery."""
+        return (self.source, f"task {self.id.rpartition(':')[0]}" if self.number is not None else f"id {self.id}")
 
 
 class DeliveryVerdict(Enum):

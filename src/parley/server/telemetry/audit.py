@@ -44,6 +44,7 @@ KeyEvent: TypeAlias = Literal[
     "key-withdrawn",
     "keys-reloaded",
     "auth-reloaded",
+    "webhook-auth-reloaded",
 ]
 """The first three are written by `parley keys`, the others by every process of a server when it notices the change."""
 

@@ -35,7 +35,7 @@ from parley.server.webhooks.webhook_tokens import WebhookTokens
 
 
 class WebhookAuthenticator:
-    """Authenticates calls to webhooks.
+    """Authenticates calls to webhooks. The operator's settings can be replaced while the server runs.
 
     `signer` signs tokens; without it there are none. `issuer_of` gives the URL of an agent, which the tokens name as
     their issuer, or None if the server does not know its own URL.
@@ -51,24 +51,28 @@ class WebhookAuthenticator:
         now: Callable[[], float] = time.time,
     ) -> None:
         """Raises ValueError if all notifications must be signed, and there is no key."""
-        self._settings = settings or WebhookAuthSettings()
         self._now = now
         self._tokens = tokens or WebhookTokens()
         self._issuer_of = issuer_of
         self._signed = SignedToken(signer, issuer_of)
-        self._oauth = OAuthToken(self._settings, self._tokens)
         self._plain = AuthorizationHeader()
+        self.use(settings or WebhookAuthSettings())
+
+    def use(self, settings: WebhookAuthSettings) -> None:
+        """Use these settings from now on, in place of those before. Raises as the constructor does."""
+        if settings.sign == "always" and self._signed.signer is None:
+            raise ValueError(
+                'Webhooks shall always be signed (sign = "always"), but the server has no key to sign with'
+            )
+        self._settings = settings
+        self._oauth = OAuthToken(settings, self._tokens)
         self._schemes: dict[str, WebhookScheme] = {
             "apikey": ApiKeyHeader(),
             "jwt": self._signed,
             "hmac": HmacSignature(),
             "oauth2": self._oauth,
-            "mtls": PresentedCertificate(self._settings),
+            "mtls": PresentedCertificate(settings),
         }
-        if self._settings.sign == "always" and signer is None:
-            raise ValueError(
-                'Webhooks shall always be signed (sign = "always"), but the server has no key to sign with'
-            )
 
     @property
     def offered(self) -> tuple[str, ...]:
@@ -105,13 +109,11 @@ class WebhookAuthenticator:
 
     def call(self, notification: Notification, body: bytes) -> WebhookCall:
         """An attempt to deliver a notification, now."""
-        task_id = notification.key.task_id
         return WebhookCall(
             config=notification.config,
             agent=notification.agent,
-            task_id=task_id,
-            # The same for every attempt and unique per event, so that receivers can drop duplicates.
-            delivery_id=f"{quote(task_id, safe='')}:{notification.seq}",
+            task_id=notification.key.task_id,
+            delivery_id=delivery_id_of(notification),
             body=body,
             at=self._now(),
         )
@@ -140,3 +142,13 @@ class WebhookAuthenticator:
         scheme = self._schemes.get(name, self._plain)
         is_unsigned = scheme is self._plain and not (name and credentials_of(config))
         return self._signed if is_unsigned and self._settings.sign == "always" else scheme
+
+
+def delivery_id_of(notification: Notification) -> str:
+    """The id of a delivery: the same for every attempt, so that receivers can drop duplicates.
+
+    A webhook that was registered again in another version gets an event in another form. That is another delivery, with
+    another id: receivers refuse an id that comes again with another body.
+    """
+    task, version = quote(notification.key.task_id, safe=""), notification.version
+    return f"{task}:{notification.seq}" if version is Version.V1_0 else f"{task}:{version}:{notification.seq}"

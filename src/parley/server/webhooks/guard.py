@@ -81,14 +81,19 @@ def check_webhook(
     Raises:
         InvalidParamsError: the webhook may not be called, or not in this way.
     """
-    check_webhook_url(config.url, policy, path=f"{path}.url")
-    if config.token and not fits_header(config.token):
-        text = f"A token must be printable ASCII, up to {MAX_SECRET} characters"
-        raise InvalidParamsError(text, path=f"{path}.token")
+    check_url_and_token(config, policy, path=path)
     if authentication is None:
         AuthorizationHeader().check(config, ConfigPath(path, version))
     else:
         authentication.check(config, path=path, version=version)
+
+
+def check_url_and_token(config: PushConfig, policy: WebhookPolicy = PUBLIC_ONLY, *, path: str = "$") -> None:
+    """Check what every webhook has, whatever its scheme. Raises InvalidParamsError."""
+    check_webhook_url(config.url, policy, path=f"{path}.url")
+    if config.token and not fits_header(config.token):
+        text = f"A token must be printable ASCII, up to {MAX_SECRET} characters"
+        raise InvalidParamsError(text, path=f"{path}.token")
 
 
 def _check_url(url: str, policy: WebhookPolicy) -> None:

@@ -17,8 +17,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
+from parley.engine.webhooks.deliveries import DeliveryError
 from parley.network.addresses import is_loopback
-from parley.network.urls import parse_url
+from parley.network.urls import MAX_URL, parse_url
 from parley.protocol.errors import InvalidParamsError
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.masking import MASK
@@ -31,10 +34,14 @@ from parley.server.webhooks.webhook_tokens import WebhookTokens
 TOKEN_SECONDS = 300
 """How long a signed token is valid: enough for a call, and for clocks that differ by some minutes."""
 
+MAX_AUDIENCE = MAX_URL
+"""As long as a URL, which is the default. With the other claims, in base64, the token still fits into a header."""
+
 SECRET_PREFIX = "whsec_"
 SECRET_BYTES = range(24, 65)
 """The lengths of a secret that Standard Webhooks recommends."""
 
+_NO_OAUTH = "This server has no OAuth2 settings for the host of the webhook"
 _AFTER_PATH = re.compile(r"[?#]")
 
 
@@ -109,10 +116,14 @@ class AuthorizationHeader:
 
     def check(self, config: PushConfig, path: ConfigPath) -> None:
         """Check that both fit into a header."""
-        authorization = _authorization(config)
-        if authorization and not fits_header(authorization):
-            text = f"Credentials must be printable ASCII, up to {MAX_SECRET} characters"
-            raise InvalidParamsError(text, path=f"{path.root}.authentication")
+        authentication, authorization = config.authentication, _authorization(config)
+        if authentication is None or authorization is None or fits_header(authorization):
+            return
+        if not fits_header(authentication.schemes[0]):
+            text = f"The name of a scheme must be printable ASCII, up to {MAX_SECRET} characters"
+            raise InvalidParamsError(text, path=path.scheme)
+        text = f"Credentials must be printable ASCII, up to {MAX_SECRET} characters with the name of their scheme"
+        raise InvalidParamsError(text, path=path.credentials)
 
     async def headers(self, call: WebhookCall) -> dict[str, str]:
         """The header `Authorization`, if there are credentials."""
@@ -161,8 +172,8 @@ class SignedToken:
         if not self.is_available:
             raise InvalidParamsError("This server does not know its URL, which signed tokens name", path=path.scheme)
         audience = credentials_of(config)
-        if audience and not fits_header(audience):
-            text = f"The audience of a JWT must be printable ASCII, up to {MAX_SECRET} characters"
+        if audience and not (fits_header(audience) and len(msgspec.json.encode(audience)) - 2 <= MAX_AUDIENCE):
+            text = f"The audience of a JWT must be printable ASCII, up to {MAX_AUDIENCE} characters, escaped as JSON"
             raise InvalidParamsError(text, path=path.credentials)
 
     async def headers(self, call: WebhookCall) -> dict[str, str]:
@@ -231,14 +242,15 @@ class OAuthToken:
         _check_no_credentials(config, path, "OAuth2")
         url = parse_url(config.url)
         if self.settings.oauth_client(url) is None:
-            raise InvalidParamsError("This server has no OAuth2 settings for the host of the webhook", path=path.scheme)
+            raise InvalidParamsError(_NO_OAUTH, path=path.scheme)
         if url.scheme == "http" and not is_loopback(url.host):
             raise InvalidParamsError("A webhook with OAuth2 must have an https URL", path=path.url)
 
     async def headers(self, call: WebhookCall) -> dict[str, str]:
         """The cached token, or a new one."""
         client = self.settings.oauth_client(parse_url(call.config.url))
-        assert client is not None, "checked before each attempt"
+        if client is None:  # the settings were replaced since the attempt was checked
+            raise DeliveryError(_NO_OAUTH)
         return {"Authorization": f"Bearer {await self.tokens.get(client)}"}
 
     def drop(self, call: WebhookCall, headers: Mapping[str, str]) -> None:

@@ -37,7 +37,7 @@ from parley.server.webhooks.guard import (
     WebhookForbiddenError,
     WebhookPolicy,
     WebhookRules,
-    check_webhook,
+    check_url_and_token,
 )
 from parley.server.webhooks.lookups import LOOKUPS, SharedLookups, looking_up_for
 from parley.server.webhooks.schemes import WebhookCall
@@ -146,7 +146,7 @@ class WebhookSender:
         config, owner = notification.config, notification.key.owner
         try:
             # Checked again, because the policy may have changed since the webhook was registered.
-            check_webhook(config, self._policy)
+            check_url_and_token(config, self._policy)
             body = DIALECTS[notification.version].pushes.encode(notification.event)
             url = parse_url(config.url)
         except (InvalidParamsError, LocalProtocolError, PeerProtocolError) as error:
