@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 
 import asyncpg
 import pytest
@@ -30,12 +31,15 @@ class PostgresAway(AwayServer):
         pid = self._postgres.pid
         with open(f"/proc/{pid}/task/{pid}/children") as children:
             self._paused = [pid, *map(int, children.read().split())]
-        for number in self._paused:
-            os.kill(number, signal.SIGSTOP)
+        self._send(signal.SIGSTOP)
 
     def resume(self) -> None:
+        self._send(signal.SIGCONT)
+
+    def _send(self, which: signal.Signals) -> None:
         for number in self._paused:
-            os.kill(number, signal.SIGCONT)
+            with suppress(ProcessLookupError):  # a session that was about to end anyway
+                os.kill(number, which)
 
 
 class TestPostgres(CarrierSuite):
