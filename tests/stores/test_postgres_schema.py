@@ -22,9 +22,10 @@ from parley.stores.interface import (
     StoreUnavailableError,
     TaskKey,
 )
-from parley.stores.postgres.schema import Migration, migrations
+from parley.stores.postgres.schema import Migration, migrate, migrations
 from parley.stores.postgres.store import PostgresStore
 from parley.stores.urls import opened
+from tests.services.fixtures import empty_schema
 from tests.services.postgres import Postgres
 from tests.stores.writes import KEY, NEW, NOON, SEND, addition, creation
 
@@ -66,6 +67,23 @@ async def test_ten_processes_may_open_an_empty_database_at_once(postgres_url: st
     await asyncio.gather(*[store.close() for store in stores])
     assert await execute(postgres_url, "SELECT count(*) FROM parley_migrations") == KNOWN
     assert await execute(postgres_url, "SELECT count(*) FROM writers") == 0
+
+
+async def test_a_process_that_looks_while_another_one_makes_the_tables_takes_them_for_ours(
+    postgres_server: Postgres,
+) -> None:
+    """Some look before the tables are committed, some after, and with luck one just then: 8 processes, 15 times."""
+
+    async def start(connection: asyncpg.Connection, number: int) -> None:
+        await asyncio.sleep(0.004 * number)
+        await migrate(connection, "PostgreSQL", migrations())
+
+    for _ in range(15):
+        url = empty_schema(postgres_server)
+        connections = [await asyncpg.connect(url) for _ in range(8)]
+        await asyncio.gather(*[start(connection, number) for number, connection in enumerate(connections)])
+        for connection in connections:
+            await connection.close()
 
 
 async def test_two_releases_run_side_by_side_if_the_migration_allows_it(postgres_url: str, release) -> None:

@@ -53,7 +53,7 @@ async def migrate(connection: asyncpg.Connection, name: str, known: Sequence[Mig
     Raises:
         StoreUnavailableError: a newer Parley has changed the database, or there is no schema for Parley.
     """
-    if await _is_up_to_date(connection, name, known, is_alone=False):
+    if await _is_up_to_date(connection, name, known):
         return
     await connection.execute("BEGIN")
     try:
@@ -61,7 +61,7 @@ async def migrate(connection: asyncpg.Connection, name: str, known: Sequence[Mig
         await connection.execute(f"SET LOCAL lock_timeout = '{MIGRATION_SECONDS}s'; SET LOCAL statement_timeout = 0")
         await connection.execute(f"SET LOCAL idle_in_transaction_session_timeout = '{MIGRATION_SECONDS}s'")
         await connection.fetchval(_STATEMENTS["lock"])
-        if not await _is_up_to_date(connection, name, known, is_alone=True):
+        if not await _is_up_to_date(connection, name, known):
             await connection.execute(_STATEMENTS["create"])
             applied = await connection.fetchval(_STATEMENTS["last"])
             for migration in known[applied or 0 :]:
@@ -81,16 +81,14 @@ async def require_schema(connection: asyncpg.Connection, name: str, known: Seque
     Raises:
         StoreUnavailableError: no server of this release has used the database yet, or a newer one has changed it.
     """
-    if not await _is_up_to_date(connection, name, known, is_alone=False):
+    if not await _is_up_to_date(connection, name, known):
         raise StoreUnavailableError(
             f"{name}: no server of this release has used this database yet. The first one that starts on it creates "
             "or upgrades its tables."
         )
 
 
-async def _is_up_to_date(
-    connection: asyncpg.Connection, name: str, known: Sequence[Migration], *, is_alone: bool
-) -> bool:
+async def _is_up_to_date(connection: asyncpg.Connection, name: str, known: Sequence[Migration]) -> bool:
     (row,) = await connection.fetch(_STATEMENTS["look"])
     schema, is_ours, is_taken = row
     if schema is None:
@@ -98,7 +96,7 @@ async def _is_up_to_date(
             f"{name}: the schema that search_path names does not exist. Create it with CREATE SCHEMA."
         )
     if not is_ours:
-        if is_taken and is_alone:  # otherwise another process may have made both tables a moment ago
+        if is_taken:
             raise StoreUnavailableError(
                 f"{name}: the schema {schema} has a table `tasks` of another program. Create a schema for Parley, and "
                 "add ?search_path=… to the URL."

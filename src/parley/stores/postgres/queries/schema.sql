@@ -2,8 +2,11 @@
 
 -- name: look
 -- The schema in which tables are created, whether it is ours, and whether another program has a table of our most common name.
-SELECT current_schema(), to_regclass(quote_ident(current_schema()) || '.parley_migrations') IS NOT NULL,
-    to_regclass(quote_ident(current_schema()) || '.tasks') IS NOT NULL
+-- Both from one snapshot of the catalogue: to_regclass answers from a cache that may know only one of two tables that
+-- another process has just made.
+SELECT current_schema(), coalesce(bool_or(relname = 'parley_migrations'), false), coalesce(bool_or(relname = 'tasks'), false)
+FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+WHERE nspname = current_schema() AND relname IN ('parley_migrations', 'tasks')
 
 -- name: lock
 -- One process at a time, in one schema.
