@@ -7,11 +7,11 @@ FRAMEWORKS := langgraph pydantic-ai openai-agents crewai google-adk agent-framew
 BIN := .venv/bin
 CRASH_TESTS := tests/crashes tests/engine/test_kill.py tests/engine/test_delivery_kill.py \
 	$(wildcard tests/host/test_*_sigkill.py tests/host/test_*_crashes.py)
-PEER_CHECKS := tests/check/test_peers.py tests/proxy/test_old_sdk.py
+PEER_CHECKS := tests/check tests/proxy
 CORE_TESTS := tests/protocol tests/dialects tests/wire tests/conformance tests/test_golden.py tests/test_signing_interop.py
 MCP_TESTS := tests/host/test_mcp_reference_servers.py tests/mcp/test_mcp_command.py
 HOST_TESTS := tests/host tests/mcp tests/ai_catalog tests/console
-CLI_TESTS := tests/cli tests/keys/test_rotation_in_processes.py
+CLI_TESTS := tests/cli tests/keys/test_rotation_in_processes.py tests/test_docs.py
 DEPLOY_TESTS := tests/deploy
 RESTART_TESTS := tests/cluster_restart
 POSTGRES_TESTS := $(wildcard tests/stores/test_postgres*.py) tests/cluster
@@ -59,7 +59,7 @@ cluster: PORT ?= 8080
 cluster: .venv/.installed ## Start PostgreSQL, NATS, three replicas and a balancer at http://127.0.0.1:8080, and say what to kill. Also PORT=, FOLDER=.
 	@exec $(BIN)/python -m scripts.cluster --port $(PORT) $(if $(FOLDER),--folder $(FOLDER))
 
-test: .venv/.installed peers ## Run the tests, and a cluster under ten faults. `make host` and `make cli` have those of a host, the console and commands.
+test: .venv/.installed peers ## Run the tests, and a cluster under ten faults. `make host`, `make cli` and `make peer-checks` have the others.
 	$(BIN)/pytest --numprocesses auto $(OTHER_TARGETS:%=--ignore=%) $(HOST_TESTS:%=--ignore=%) $(CLI_TESTS:%=--ignore=%)
 	@$(MAKE) --no-print-directory chaos-short
 
@@ -69,7 +69,7 @@ host: .venv/.installed peers ## Run the tests of a host (agents, tenants, and al
 host-postgres: .venv/.installed ## Run the tests of a host on PostgreSQL instead of stores in memory and in files.
 	PARLEY_TEST_STORE=postgres $(BIN)/pytest --numprocesses auto tests/host $(OTHER_TARGETS:%=--ignore=%)
 
-cli: .venv/.installed peers ## Run the tests of the commands, most of them in processes of their own.
+cli: .venv/.installed peers ## Run the tests of the commands, most of them in processes of their own, and of those that docs show.
 	$(BIN)/pytest --numprocesses auto $(CLI_TESTS)
 
 postgres: .venv/.installed peers ## The PostgreSQL store, hints between processes, and the engine and all bindings on PostgreSQL.
@@ -161,7 +161,7 @@ chaos-mutation: .venv/.installed ## The checker must find what a broken fence be
 crashes-short: .venv/.installed peers ## The same as `crashes`, at a few events each: about a minute.
 	$(BIN)/pytest -q -n 2 $(CRASH_TESTS)
 
-peer-checks: .venv/.installed peers ## Check the servers of other SDKs, and those that a proxy serves for them.
+peer-checks: .venv/.installed peers ## The checker and the proxy: on servers of other SDKs, scripted and hostile ones, and our own.
 	$(BIN)/pytest -q -n 2 $(PEER_CHECKS)
 
 mcp: .venv/.installed peers .peers/mcp-servers/.installed .peers/mcp-js/.installed ## MCP in real processes: parley mcp, and agents that use the reference servers of PyPI and npm.
