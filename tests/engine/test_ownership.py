@@ -15,12 +15,14 @@ from anyio import create_task_group, lowlevel
 
 from parley import Agent, Turn
 from parley.cluster.hints import Hint, HintKind, LocalHints
+from parley.engine.credentials import CREDENTIALS
 from parley.engine.engine import Engine
 from parley.engine.limits import Limits
 from parley.engine.reading.feed import Feeds
 from parley.engine.reading.following import Follower
 from parley.engine.webhooks.deliveries import Deliveries
 from parley.engine.webhooks.notifications import Notification
+from parley.protocol.authorization import GivenCredential, encode_credential
 from parley.protocol.errors import InternalError, TaskNotCancelableError, TaskNotFoundError
 from parley.protocol.events import StatusUpdate, TaskClaimed, TaskCreated, TaskEvent
 from parley.protocol.messages import Message, Role, TextPart
@@ -418,6 +420,43 @@ async def test_a_message_that_waits_for_the_holder_while_the_same_one_ends_the_t
             await asyncio.sleep(0)
         assert text_of(await holder.send("more", "m-2", task.id)) == "gomore"  # before it has looked into its inbox
         assert text_of(await workers.result(waiting)) == "gomore"
+
+
+async def test_a_credential_that_two_workers_get_at_once_is_kept_once() -> None:
+    """The worker without the run forwards its copy of the message, and the holder knows the message already."""
+    given, gate = list[str](), asyncio.Event()
+
+    async def handler(turn: Turn) -> str:
+        given.append((await turn.require_auth("Your key, please")).credential)
+        await gate.wait()
+        return "done"
+
+    async with Workers(handler, hints=True) as workers:
+        one, two = await workers.join("one"), await workers.join("two")
+        task = await one.send("go", "m-1")
+        answer = Message(
+            "m-2",
+            Role.USER,
+            (TextPart("here"),),
+            task_id=task.id,
+            metadata=encode_credential(GivenCredential("secret")),
+        )
+        put, sends = two.engine.credentials.put, list[asyncio.Task[Any]]()
+
+        async def put_and_pause(key: TaskKey, credential: GivenCredential) -> str:
+            kept_as = await put(key, credential)
+            sends.append(asyncio.create_task(one.agent.send_message(SendMessageRequest(answer))))
+            while not given:
+                await lowlevel.checkpoint()
+            return kept_as
+
+        two.engine.credentials.put = put_and_pause
+        sends.append(asyncio.create_task(two.agent.send_message(SendMessageRequest(answer))))
+        await workers.until(lambda: given)
+        gate.set()
+        first, second = await workers.result(*sends)
+        assert (first, given, text_of(first)) == (second, ["secret"], "done")
+        assert await workers.store.records.count(CREDENTIALS, "") == 0
 
 
 async def test_a_message_to_a_task_whose_worker_has_died_is_taken_by_the_one_that_gets_it() -> None:

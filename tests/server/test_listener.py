@@ -579,9 +579,8 @@ async def test_closing_does_not_wait_for_who_does_not_read(monkeypatch: pytest.M
 
 
 async def test_the_listener_checks_deadlines_by_itself() -> None:
-    async with opened(ListenerLimits(check_seconds=0.01, header_seconds=0.02)) as door, connected(door) as client:
+    async with opened(ListenerLimits(check_seconds=0.01, header_seconds=0.2)) as door, connected(door) as client:
         client.send("GET / HTTP/1.1")
-        await door.until(lambda: any(connection.refusal for connection in door.connections))
         assert await client.answer() == (408, b"The headers did not arrive in time.")
 
 

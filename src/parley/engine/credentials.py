@@ -17,8 +17,11 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from parley.protocol.authorization import GivenCredential
+from parley.protocol.authorization import GivenCredential, stored_credential
+from parley.protocol.errors import A2AError
+from parley.protocol.events import MessageAdded
 from parley.protocol.jsonvalue import JsonObject
+from parley.protocol.messages import Message
 from parley.stores.interface import (
     DeleteRecord,
     Owner,
@@ -105,6 +108,17 @@ class TaskCredentials:
         """Delete a credential whose message was not accepted."""
         with suppress(StoreError):  # it expires soon
             await self._engine.store.records.write(DeleteRecord(RecordKey(CREDENTIALS, owner.tenant, id)))
+
+    async def delete_unused(self, owner: Owner, message: Message) -> None:
+        """Delete the credential of a message that came another way as well, unless the log has this one."""
+        kept_as = stored_credential(message)
+        if kept_as is None or message.task_id is None:
+            return
+        with suppress(StoreError, A2AError):  # it expires soon
+            events = await self._engine.views.events(TaskKey(owner, message.task_id))
+            messages = [event.message for event in events if isinstance(event, MessageAdded)]
+            if kept_as not in [stored_credential(each) for each in messages]:
+                await self.delete(owner, kept_as)
 
     async def put_pending(self, state: str, pending: PendingAuthorization) -> None:
         """Keep an authorization that is under way; who knows its state can finish it once."""

@@ -8,7 +8,6 @@ that no two runs begin for one task.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -40,7 +39,6 @@ from parley.stores.interface import (
     RepeatedSendError,
     SendKey,
     SendRecord,
-    StoreError,
     TaskHead,
     TaskKey,
     Write,
@@ -100,7 +98,7 @@ class Intake:
                 accepted = await self._accept_new(program, attempt, caller, send, record.holder if record else "")
             except RepeatedSendError:
                 engine.sends.release(owner, send)
-                await self._delete_unused_credential(owner, attempt.message)
+                await engine.credentials.delete_unused(owner, attempt.message)
                 continue  # another worker was faster
             except BaseException:
                 engine.sends.release(owner, send)
@@ -111,23 +109,12 @@ class Intake:
             if accepted.run is not None and accepted.run.starts_at_once and accepted.run.decision is None:
                 return accepted  # as nearly always
             if accepted.is_repeat:
-                await self._delete_unused_credential(owner, attempt.message)
+                await engine.credentials.delete_unused(owner, attempt.message)
             try:
                 return await self._until_known(accepted, owner, send, undecided_seconds)
             except AbandonedError:
-                await self._delete_unused_credential(owner, attempt.message)
+                await engine.credentials.delete_unused(owner, attempt.message)
                 continue  # another worker was faster
-
-    async def _delete_unused_credential(self, owner: Owner, message: Message) -> None:
-        """Delete the credential of a message that came another way as well, unless the log has this one."""
-        kept_as = stored_credential(message)
-        if kept_as is None or message.task_id is None:
-            return
-        with suppress(StoreError, A2AError):  # it expires soon
-            events = await self._engine.views.events(TaskKey(owner, message.task_id))
-            messages = [event.message for event in events if isinstance(event, MessageAdded)]
-            if kept_as not in [stored_credential(each) for each in messages]:
-                await self._engine.credentials.delete(owner, kept_as)
 
     async def _without_credential(
         self, program: Program, request: SendMessageRequest, caller: Caller

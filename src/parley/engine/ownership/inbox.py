@@ -108,6 +108,7 @@ class InboxReader:
         assert item.message is not None
         assert item.send is not None
         if await sends.find(owner, item.send[0]) is not None:
+            await self._engine.credentials.delete_unused(owner, item.message)
             await self._engine.store.inbox.withdraw(item)
             return
         if run.is_closed:
