@@ -414,6 +414,36 @@ async def test_one_request_is_at_work_also_if_the_clocks_of_processes_differ() -
         assert (model.most, model.queries) == (1, ["hold", "next"])
 
 
+async def test_requests_that_came_to_two_processes_out_of_order_do_not_wait_for_one_another() -> None:
+    """In both, the first in line was created after a request that waits behind the other's first in line."""
+    model = Overlapping()
+    async with replica_hosts(3, models=model.models, seconds=50) as hosts:
+        number = (await hosts[0].acme.client.post("/v1/conversations", json={})).json()["id"]
+        path = f"/v1/conversations/{number}/messages"
+        one, two, busy = hosts
+
+        def begin(host: RunningHost, text: str) -> asyncio.Task[Any]:
+            return asyncio.create_task(read_events(host.acme.client, "POST", path, json={"message": text}))
+
+        async def wait_in_line(number: int) -> None:
+            async def are_queued() -> bool:
+                return all(sum(run.is_queued for run in host.host.engine.runs.all) == number for host in (one, two))
+
+            await until(are_queued)
+
+        sends = [begin(busy, "hold")]
+        await until(lambda: _has_runs(busy))
+        sends += [begin(one, "third"), begin(two, "fourth")]
+        await wait_in_line(1)
+        for host, text in ((one, "first"), (two, "second")):
+            host.host.engine.clock = BehindClock()
+            sends.append(begin(host, text))
+        await wait_in_line(2)
+        model.go_on.set()
+        assert [(await sent)[-1].payload["ok"] for sent in sends] == [True] * 5
+        assert (model.most, set(model.queries[1:3])) == (1, {"first", "second"})
+
+
 async def test_messages_to_several_processes_are_answered_in_the_order_in_which_they_were_taken() -> None:
     model = Overlapping()
     async with replica_hosts(models=model.models, seconds=50) as hosts:

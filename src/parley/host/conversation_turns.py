@@ -74,6 +74,18 @@ class _Conversation:
     waiting: list[_WaitingRequest] = field(default_factory=list[_WaitingRequest])
     """The next one first."""
 
+    def has_earlier_than(self, request: _WaitingRequest) -> bool:
+        """Whether a request waits that comes before another one, although it arrived later."""
+        return bool(self.waiting) and self.waiting[0] < request
+
+    async def line_up_again(self, request: _WaitingRequest) -> None:
+        """Let the requests that come before the first one go first; return when it is its turn again."""
+        self.at_work = None
+        request.turn = asyncio.get_running_loop().create_future()
+        insort(self.waiting, request)
+        self.admit()
+        await request.turn
+
     def admit(self) -> None:
         """Let the next request begin if none is at work."""
         while self.at_work is None and self.waiting:
@@ -136,7 +148,7 @@ class ConversationTurns:
             if not turn.done():
                 await self._wait(conversation, waiting, key)
             if self._engine.store.is_shared:
-                async with self._taken(waiting, key):
+                async with self._taken(conversation, waiting, key):
                     yield
             else:
                 yield
@@ -222,15 +234,19 @@ class ConversationTurns:
         return await self._engine.store.sends.find(owner, send, since=sends.since()) is not None
 
     @asynccontextmanager
-    async def _taken(self, waiting: _WaitingRequest, key: ConversationKey) -> AsyncGenerator[None]:
+    async def _taken(
+        self, conversation: _Conversation, waiting: _WaitingRequest, key: ConversationKey
+    ) -> AsyncGenerator[None]:
         """A block in which a run has its conversation in the store, when no other process is at work in it."""
-        held = await self._take(waiting, key)
+        held = await self._take(conversation, waiting, key)
         try:
             yield
         finally:
             self._engine.in_background(self._let_go(held))
 
-    async def _take(self, waiting: _WaitingRequest, key: ConversationKey) -> HeldConversation:
+    async def _take(
+        self, conversation: _Conversation, waiting: _WaitingRequest, key: ConversationKey
+    ) -> HeldConversation:
         run, asked = waiting.run, set[str]()
         while True:
             changed = self._changed
@@ -250,6 +266,10 @@ class ConversationTurns:
             run.is_queued = True
             if before is not None:
                 _note_queued(run, before, 1)
+            if conversation.has_earlier_than(waiting):
+                # Other processes wait for that one, perhaps with a request that this one waits for.
+                await conversation.line_up_again(waiting)
+                continue
             with suppress(TimeoutError):
                 async with self._engine.clock.timeout(self._engine.limits.poll_seconds):
                     await changed.wait()
