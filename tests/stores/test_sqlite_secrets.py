@@ -16,6 +16,7 @@ import pytest
 
 from parley.sealed.errors import SecretError
 from parley.sealed.sources import KeyFile
+from parley.stores.interface import DeleteRecord, PutRecord
 from parley.stores.sqlite.maintenance import FileMaintenance
 from parley.stores.sqlite.store import SqliteStore
 from parley.stores.store_secrets import PAGE
@@ -24,6 +25,8 @@ from tests.stores.secrets_suite import (
     EVERYTHING,
     FIRST,
     HOOK,
+    PUBLIC,
+    SECOND,
     SERVER,
     TOKEN,
     Execute,
@@ -160,6 +163,18 @@ async def test_nothing_of_a_plain_secret_is_left_in_the_file_or_its_log(path: Pa
         assert b"secret-" not in bytes_of(path)
         assert len(await store.outbox.webhooks(KEY)) == PAGE - 1
     assert b"secret-" not in bytes_of(path)
+
+
+async def test_what_is_deleted_after_a_change_of_keys_is_overwritten_as_before(path: Path) -> None:
+    """The connection that encrypts again is the one that deletes."""
+    async with opened(SqliteStore(path, keys=Keys(FIRST))) as store:
+        await put_all(store)
+        await store.records.write(PutRecord(PUBLIC, {"word": "private-" * 400}, expected=1))
+    async with opened(SqliteStore(path, keys=Keys(SECOND, FIRST))) as store:
+        assert b"private-" in bytes_of(path)
+        await store.records.write(DeleteRecord(PUBLIC))
+        assert await store.owner_data.erase()
+        assert b"private-" not in bytes_of(path)
 
 
 @pytest.mark.parametrize("pages", [1, 2, 3])

@@ -1,7 +1,7 @@
 """Rows with secrets in SQLite, as they are renewed.
 
-What a renewed row was before is overwritten with zeros, and the log of writes is emptied: a plain secret of an earlier
-release must not be found in the file any more.
+What a renewed row was before is overwritten with zeros (the writer runs with `secure_delete`), and the log of writes is
+emptied: a plain secret of an earlier release must not be found in the file any more.
 """
 
 from __future__ import annotations
@@ -47,14 +47,7 @@ class SqliteSecretRows:
         statement = f"UPDATE {table.name} SET {table.column} = ? WHERE {where}"
         rows = [(new, *key, old) for key, old, new in renewals]
 
-        def replace(writer: sqlite3.Connection) -> None:
-            writer.execute("PRAGMA secure_delete = ON")
-            try:
-                writer.executemany(statement, rows)
-            finally:
-                writer.execute("PRAGMA secure_delete = OFF")
-
-        await self._access.submit(replace)
+        await self._access.submit(lambda writer: writer.executemany(statement, rows))
 
     async def erase_old(self) -> None:
         """Empty the log of writes, which holds the rows as they were. Another process that reads keeps it from that."""
