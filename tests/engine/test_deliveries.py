@@ -733,6 +733,31 @@ async def test_a_webhook_that_is_registered_again_is_resumed() -> None:
         await inbox.until(lambda: inbox.told == ["chunk 2"])
 
 
+@pytest.mark.parametrize("is_registered_again", [False, True])
+async def test_a_webhook_that_is_resumed_during_its_last_attempt_is_called_again(is_registered_again: bool) -> None:
+    """That attempt would have given its events up."""
+    store, inbox, clock = await a_log(chunks=2), Inbox(), Clock()
+    inbox.failures = deque([DeliveryError("down"), DeliveryError("down")])
+    limits = DeliveryLimits(attempts=1, paused_for=1_000.0)
+    async with delivering(store, inbox, clock=clock, limits=limits) as deliveries:
+        await inbox.until(lambda: len(inbox.tried) == 1)
+        await settled(deliveries)
+        inbox.gates[HOOK.url] = gate = asyncio.Event()
+        await clock.advance(1_000)
+        deliveries.sweep()
+        await inbox.until(lambda: inbox.under_way == 1)
+        if is_registered_again:
+            await store.outbox.put(KEY, HOOK)
+            deliveries.notify(KEY)
+        else:
+            await store.outbox.rewind(KEY, "hook", 99, holder=deliveries.worker)
+            deliveries.send_now(KEY)
+        gate.set()
+        await settled(deliveries)
+    assert inbox.told == ["chunk 2", "chunk 3"]
+    assert (await failures(store), await letters(store)) == ([None], [])
+
+
 async def test_without_a_pause_what_waits_is_given_up_with_the_last_attempt() -> None:
     """And stays known until it is wanted again."""
     store, inbox, clock, outcomes = await a_log(chunks=9), Inbox(), Clock(), Outcomes()

@@ -159,6 +159,19 @@ def test_what_waited_through_all_attempts_of_its_host_is_over() -> None:
     assert found == {old: True, young: False}
 
 
+def test_what_is_wanted_now_is_called_although_its_host_has_used_up_its_attempts() -> None:
+    """Otherwise it would be over without a call, because somebody has asked for one."""
+    wanted = pending("ada", "dead")
+    turns = turns_of(*(pending("ada", "dead", number) for number in (1, 2)), wanted, limits=DeliveryLimits(attempts=2))
+    for now in (0.0, 100.0):
+        turn = turns.take(now)
+        assert turn is not None
+        end(turns, turn, UNANSWERED, now + 15.0)
+    turns.hurry(wanted)
+    (turn,) = take_all(turns, 115.0)
+    assert (turn.pending, turn.is_expired) == (wanted, False)
+
+
 def test_what_waited_too_long_for_its_host_is_over_however_few_the_calls() -> None:
     """But not what came after the host had begun to fail."""
     first, old, young = (pending("ada", "dead", number) for number in range(3))

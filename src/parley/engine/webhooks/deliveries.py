@@ -369,7 +369,8 @@ class Deliveries:
             if self._must_yield(turn):
                 return 0.0
             error, seconds = await self._send(turn, webhook, notification)
-            if error is not None and pending.config_replaced:  # during the call, which says nothing of the new config
+            # A call says nothing of a config that came during it, and counts no more once the webhook was resumed.
+            if error is not None and (pending.config_replaced or await self._was_resumed(pending, failure)):
                 self._outcomes.observe(notification, "retried", seconds)
                 return 0.0
             if error is not None and not isinstance(error, DeliveryRefusedError):
@@ -385,6 +386,13 @@ class Deliveries:
         if seq > marked:
             await self._mark(pending, seq, begun_after=marked)
         return 0.0 if len(events) == self._limits.turn_events else None
+
+    async def _was_resumed(self, pending: PendingWebhook, before: DeliveryFailure | None) -> bool:
+        """Whether a webhook that was failing before a call was resumed during it, or registered again."""
+        if before is None:
+            return False
+        webhooks = await self._store.outbox.webhooks(pending.key)
+        return any((each.config.id or "") == pending.config_id and each.failure is None for each in webhooks)
 
     async def _mark(
         self, pending: PendingWebhook, seq: int, *, begun_after: int, dead_letter: DeadLetter | None = None

@@ -142,11 +142,17 @@ class DeliverySchedule:
         self._push_pause(until, pending)
 
     def hurry(self, pending: PendingWebhook) -> None:
-        """End the pause of a webhook and that of its host, because a person wants it to be called now."""
+        """End the pause of a webhook and that of its host, because a person wants it to be called now.
+
+        What its host has failed to answer counts no more: otherwise the last pause of a host would end without a call.
+        """
         self.end_pause(pending)
         owner = self._owners.get(pending.key.owner)
         route = owner.routes.get(pending.host) if owner is not None else None
-        if route is not None and route.paused_until is not None:
+        if route is None:
+            return
+        pending.known_failures = route.all_failures
+        if route.paused_until is not None:
             route.paused_until = None
             self._settle(route)
 
