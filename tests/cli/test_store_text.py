@@ -12,6 +12,8 @@ from parley.cli.output.store_text import has_password, store_text
         ("postgresql://parley@db:5432/tasks", "postgresql://parley@db:5432/tasks"),
         ("postgresql://parley:hush@db:5432/tasks", "postgresql://parley:***@db:5432/tasks"),
         ("postgresql://parley:hu@sh@db/tasks", "postgresql://parley:***@db/tasks"),
+        ("postgresql://parley:hu/sh@db/tasks", "postgresql://parley:***@db/tasks"),
+        ("postgresql://parley:hu#s?h@db/tasks", "postgresql://parley:***@db/tasks"),
         ("postgresql://:hush@db/tasks", "postgresql://:***@db/tasks"),
         ("postgresql:///tasks?user=a&password=hush&host=/run", "postgresql:///tasks?user=a&password=***&host=/run"),
         ("nats://user:hush@a:4222,user:hush@b:4222", "nats://user:***@b:4222"),

@@ -155,6 +155,9 @@ def test_a_url_names_servers_the_cluster_and_credentials(url: str, address: Nats
         "nats://host?credentials=",
         "nats://ada:secret@",
         "nats://[::1",
+        "nats://ada:x/secret@host",
+        "nats://ada:secret/x@host",
+        "nats://ada:secret#x@host",
     ],
 )
 def test_an_invalid_url_is_refused_without_repeating_a_password(url: str) -> None:

@@ -155,8 +155,8 @@ async def test_no_message_shows_the_password(postgres_server: Postgres, caplog: 
     for url in (
         f"postgresql://nobody:hunter2@127.0.0.1:{postgres_server.port}/postgres",
         "postgresql://nobody:hunter2@127.0.0.1:1/postgres",
-        "postgresql://nobody:hunter2:x@127.0.0.1:port/postgres",
-        "postgresql://nobody:p@hunter2@127.0.0.1:1/postgres",
+        "postgresql://nobody:hunter2:x@127.0.0.1:1/postgres",
+        "postgresql://nobody:p%40hunter2@127.0.0.1:1/postgres",
     ):
         store = PostgresStore(url, patience=0.1)
         with pytest.raises(StoreError) as refusal:

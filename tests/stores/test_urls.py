@@ -39,6 +39,14 @@ def test_another_url_names_no_store(url: str) -> None:
     assert repr(url) in str(refusal.value)
 
 
+@pytest.mark.parametrize("scheme", ["mysql", "postgresql+asyncpg"])
+def test_the_url_of_another_database_is_refused_without_its_password(scheme: str) -> None:
+    with pytest.raises(StoreError, match=r"Write memory:, sqlite:///file.db") as refusal:
+        open_store(f"{scheme}://parley:hunter2@db/agents")
+    assert f"{scheme}://" in str(refusal.value)
+    assert "hunter2" not in str(refusal.value)
+
+
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
 def test_a_database_is_named_by_its_url(scheme: str) -> None:
     """A password in it is for the server only."""
@@ -53,6 +61,13 @@ def test_a_database_is_named_by_its_url(scheme: str) -> None:
         "postgresql://parley:hunter2@[db/agents",
         "postgresql://parley:hunter2@db/agents?statement_cache_size=some",
         "postgresql://parley:hunter2@db/agents?search_path",
+        "postgresql://parley:hunter2/x@db/agents",
+        "postgresql://parley:1/hunter2@db/agents",
+        "postgresql://parley:1#hunter2@db/agents",
+        "postgresql://parley:x@hunter2@db/agents",
+        "postgresql://parley:hunter2@db:99999/agents",
+        "postgresql://parley:hunter2@db:port/agents",
+        "postgresql://parley:hunter2@db,,other/agents",
     ],
 )
 def test_an_invalid_url_of_a_database_is_refused_without_its_password(url: str) -> None:

@@ -58,7 +58,7 @@ def parse_nats_url(url: str) -> NatsAddress:
     if parts.scheme not in ("nats", "tls") or not hosts:
         raise ValueError(f"Invalid NATS URL. Write {EXAMPLE}, or tls://…")
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
-        raise ValueError(f"Invalid name in a NATS URL: {name!r}. It may have letters, digits, - and _, up to 64.")
+        raise ValueError("Invalid name in a NATS URL. It may have letters, digits, - and _, up to 64.")
     if options or parts.fragment or credentials == "":
         raise ValueError(f"Invalid option in a NATS URL. There is one: ?credentials=FILE, as in {EXAMPLE}")
     return NatsAddress(
@@ -73,10 +73,10 @@ def parse_nats_url(url: str) -> NatsAddress:
 
 
 def _host_and_port(text: str) -> str:
-    """`host` → `host:4222`, `[::1]:4223` → the same."""
+    """`host` → `host:4222`, `[::1]:4223` → the same. What is neither may be a part of a password."""
     found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?", text)
     if found is None or (found[2] and not 0 < int(found[2]) < 65536):
-        raise ValueError(f"Invalid host in a NATS URL: {text!r}. Write {EXAMPLE}")
+        raise ValueError(f"Invalid host in a NATS URL. Write {EXAMPLE}")
     return f"{found[1]}:{found[2] or DEFAULT_PORT}"
 
 

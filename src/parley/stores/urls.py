@@ -56,9 +56,10 @@ def sqlite_path(url: str) -> Path:
     path = url.removeprefix("sqlite:///")
     if path and path != url:
         return Path(path)
+    shown = f"{url.partition('://')[0]}://…" if "@" in url else url  # before an @ there may be a password
     raise StoreError(
-        f"Invalid store: {url!r}. Write memory:, sqlite:///file.db (in this directory), sqlite:////path/to/file.db or "
-        "postgresql://user@host/database."
+        f"Invalid store: {shown!r}. Write memory:, sqlite:///file.db (in this directory), sqlite:////path/to/file.db "
+        "or postgresql://user@host/database."
     )
 
 

@@ -7,7 +7,7 @@ import re
 HIDDEN = "***"
 
 _PASSWORDS = (
-    (re.compile(r"(://[^/?#\s:@]*:)[^/\s]*(?=@)"), rf"\1{HIDDEN}"),  # up to the last @: a password may hold one
+    (re.compile(r"(://[^/?#\s:@]*:)\S*(?=@)"), rf"\1{HIDDEN}"),  # up to the last @: one may hold @ and /, not encoded
     (re.compile(r"([?&](?:password|passfile|sslpassword)=)[^&\s]*", re.I), rf"\1{HIDDEN}"),
 )
 

@@ -5,6 +5,7 @@ The URL may hold a password. `name` is what messages and logs call the database,
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -15,6 +16,8 @@ from parley.stores.interface import StoreError
 SCHEMES = ("postgresql", "postgres")
 
 EXAMPLE = "postgresql://user:password@host:5432/database"
+
+_HOST = re.compile(r"(?:\[[^\[\]]+\]|[^\[\]:@]+)(?::([0-9]{1,5}))?")
 
 
 class Address(Struct, frozen=True):
@@ -62,9 +65,19 @@ def _parse(url: str) -> Address | None:
         cache_size = int(query.pop("statement_cache_size", "1000"))
     except ValueError:
         return None
-    if parts.scheme not in SCHEMES:
+    hosts = parts.netloc.partition("@")[2] if "@" in parts.netloc else parts.netloc
+    # A password with @, / or # that is not percent-encoded ends too early: its rest would be taken for a name.
+    if parts.scheme not in SCHEMES or "@" in parts.path or parts.fragment:
         return None
-    host = parts.netloc.rpartition("@")[2] or query.get("host", "localhost")
+    if hosts and not all(map(_is_host, hosts.split(","))):
+        return None
+    host = hosts or query.get("host", "localhost")
     database = parts.path.removeprefix("/") or query.get("dbname", "")
     cleaned = urlunsplit((parts.scheme, parts.netloc, parts.path, urlencode(query), ""))
     return Address(cleaned, f"PostgreSQL at {host}/{database}", frozenset(query), cache_size)
+
+
+def _is_host(text: str) -> bool:
+    """Whether a text is a host, perhaps with a port."""
+    found = _HOST.fullmatch(text)
+    return found is not None and (found[1] is None or 0 < int(found[1]) < 65536)
