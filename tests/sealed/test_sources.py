@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,17 @@ def _make_and_read(path: str, begin: object) -> tuple[bool, str]:
     keys = file.read()
     assert keys is not None
     return was_made, keys[0].id
+
+
+def _add_keys(path: str, number: int) -> list[str]:
+    """The ids of the keys that were added; attempts are refused while another process is at it."""
+    added: list[str] = []
+    for _ in range(50_000):
+        if len(added) == number:
+            break
+        with suppress(SecretError):
+            added.append(KeyFile(Path(path)).add().id)
+    return added
 
 
 def test_a_new_file_has_one_key_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
@@ -59,6 +71,42 @@ def test_two_changes_at_once_do_not_lose_a_key(tmp_path: Path) -> None:
     with pytest.raises(SecretError, match="another process is changing the keys"):
         file.add()
     assert file.read() == before
+
+
+def test_of_many_processes_that_change_a_file_at_once_none_loses_a_key(tmp_path: Path) -> None:
+    file = KeyFile(tmp_path / "keys")
+    file.make()
+    (made,) = file.read() or (new_key(),)
+    with multiprocessing.get_context("spawn").Pool(4) as pool:
+        added = pool.starmap(_add_keys, [(str(file.path), 25)] * 4)
+    ids = [key.id for key in file.read() or ()]
+    assert sorted(ids) == sorted([made.id, *(id for each in added for id in each)])
+    assert os.listdir(tmp_path) == ["keys"]
+
+
+def test_a_link_to_a_file_stays_one_and_the_file_gets_the_key(tmp_path: Path) -> None:
+    """As where a secret is mounted, or several stores share one file."""
+    file = KeyFile(tmp_path / "secrets" / "keys")
+    file.path.parent.mkdir()
+    file.make()
+    link = tmp_path / "keys"
+    link.symlink_to(file.path)
+    added = KeyFile(link).add()
+    assert link.is_symlink()
+    assert (file.read() or ())[0] == added
+
+
+def test_who_could_read_a_file_can_read_it_after_a_change(tmp_path: Path) -> None:
+    """The operator who changes the key is not always the user that the server runs as."""
+    file = KeyFile(tmp_path / "keys")
+    file.make()
+    file.path.chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(file.path, 12_345, 12_346)
+    before = file.path.stat()
+    file.add()
+    after = file.path.stat()
+    assert (after.st_uid, after.st_gid, after.st_mode) == (before.st_uid, before.st_gid, before.st_mode)
 
 
 def test_what_is_wrong_with_a_file_is_said(tmp_path: Path) -> None:

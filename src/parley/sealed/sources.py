@@ -11,7 +11,7 @@ import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TextIO
 
 from parley.sealed.errors import SecretError
 from parley.sealed.keys import StoreKey, decode_keys, encode_key, new_key
@@ -84,7 +84,8 @@ class KeyFile:
         unfinished = self.path.with_name(f".{self.path.name}-{secrets.token_hex(8)}.part")
         try:
             try:
-                _write(unfinished, [new_key()])
+                with os.fdopen(_create(unfinished), "w", encoding="utf-8") as file:
+                    _write(file, [new_key()])
                 os.link(unfinished, self.path)  # fails if it exists: the first process wins, and all read its key
             except FileExistsError:
                 return False
@@ -103,28 +104,33 @@ class KeyFile:
         Raises:
             SecretError: there is no file, it cannot be written, or another process is changing it.
         """
-        unfinished = self.path.with_name(f"{self.path.name}.new")
         try:
-            os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # one process at a time
+            return self._add()
+        except OSError as error:
+            raise SecretError(f"{self.path} cannot be changed: {_reason(error)}.") from error
+
+    def _add(self) -> StoreKey:
+        path = self.path.resolve()  # a link stays one
+        unfinished = path.with_name(f"{path.name}.new")
+        try:
+            descriptor = _create(unfinished)  # one process at a time: the name is taken until it becomes the file
         except FileExistsError:
             raise SecretError(
                 f"{unfinished} exists: another process is changing the keys. If none is, delete that file."
             ) from None
-        except OSError as error:
-            raise SecretError(f"{self.path} cannot be changed: {_reason(error)}.") from error
         try:
-            keys = self.read()
-            if keys is None:
-                raise SecretError(f"{self.path} does not exist.")
-            added = new_key()
-            unfinished.unlink()
-            _write(unfinished, [added, *keys])
-            os.replace(unfinished, self.path)
-            _sync_directory(self.path.parent)
-        except OSError as error:
-            raise SecretError(f"{self.path} cannot be changed: {_reason(error)}.") from error
-        finally:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                keys = self.read()
+                if keys is None:
+                    raise SecretError(f"{self.path} does not exist.")
+                added = new_key()
+                _write(file, [added, *keys])
+                _make_readable_as(path, file)
+            os.replace(unfinished, path)
+        except BaseException:
             unfinished.unlink(missing_ok=True)
+            raise
+        _sync_directory(path.parent)
         return added
 
 
@@ -140,12 +146,24 @@ def key_source(text: str) -> KeySource:
     return KeyFile(Path(text))
 
 
-def _write(path: Path, keys: Sequence[StoreKey]) -> None:
-    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(_HEADER + "".join(f"{encode_key(key)}  # {key.id}\n" for key in keys))
-        file.flush()
-        os.fsync(file.fileno())
+def _create(path: Path) -> int:
+    """Create a file that its owner alone can read, and open it. Raises OSError."""
+    return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+
+
+def _write(file: TextIO, keys: Sequence[StoreKey]) -> None:
+    file.write(_HEADER + "".join(f"{encode_key(key)}  # {key.id}\n" for key in keys))
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _make_readable_as(path: Path, file: TextIO) -> None:
+    """Give a file the owner and mode of the one that it replaces: it may be root who changes the key of a server."""
+    if os.name == "posix":
+        found = path.stat()
+        with suppress(PermissionError):  # of a file of another user; then its owner alone can read the new one
+            os.fchown(file.fileno(), found.st_uid, found.st_gid)
+            os.fchmod(file.fileno(), stat.S_IMODE(found.st_mode))
 
 
 def _sync_directory(path: Path) -> None:
