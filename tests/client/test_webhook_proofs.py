@@ -102,6 +102,14 @@ async def test_clocks_may_differ_by_a_minute_and_a_token_may_have_several_audien
     assert await posted(jwt_receiver(Inbox(), key), bearer(key.sign(claimed(**changed))), WORKING) == 204
 
 
+@pytest.mark.parametrize("url", ["HTTPS://Me.example/hook?tenant=7", "https://me.example?tenant=7#top", HOOK])
+async def test_the_audience_is_the_url_as_it_was_written_up_to_its_query(url: str) -> None:
+    """As push.md has it: a sender does not know how a receiver would spell it."""
+    key = Key("one")
+    hook = WebhookReceiver.jwt(url, Inbox(), issuer=ISSUER, keys={key.id: key.jwk}, now=lambda: NOW)
+    assert await posted(hook, bearer(key.sign(claimed(audience=url.partition("?")[0]))), WORKING) == 204
+
+
 async def test_a_token_is_for_one_task_and_one_body() -> None:
     inbox, key = Inbox(), Key("one")
     hook = jwt_receiver(inbox, key)
