@@ -104,6 +104,26 @@ async def test_private_leaves_public_hosts_alone(allowed_hosts: tuple[str, ...])
     await OwnershipChallenge(policy).check(KEY.owner, url, network, exchange)
 
 
+async def test_a_name_that_turns_private_after_it_was_found_public_is_challenged_before_it_is_called() -> None:
+    """DNS rebinding: the first answer is for the policy, and all others are for the call."""
+    found = [["8.8.8.8"]]
+
+    async def resolve(name: str, port: int) -> Sequence[str]:
+        return found.pop() if found else ["127.0.0.1"]
+
+    policy = WebhookPolicy(allow_private=True, challenge="private")
+    async with webhook() as receiver, WebhookSender(policy, resolve=resolve) as sender:
+        told = notification(f"http://hooks.example.com:{receiver.port}/hook")
+        with pytest.raises(DeliveryError, match="private address now") as failure:
+            await sender.send(told)
+        assert not isinstance(failure.value, DeliveryRefusedError | NoAnswerError)
+        assert receiver.requests == []
+        await sender.send(told)
+        found.append(["8.8.8.8"])
+        await sender.send(told)
+        assert [request.method for request in receiver.requests] == ["GET", "POST", "POST"]
+
+
 # --- webhooks that do not prove it ------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from ipaddress import ip_address
 from typing import TypeAlias
 
@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 
 from parley import __version__
 from parley.engine.webhooks.deliveries import DeliveryError
-from parley.network.addresses import is_public_host, is_public_resolved
+from parley.network.addresses import Address, is_public_host, is_public_resolved
 from parley.network.errors import ConnectError
 from parley.network.http import HttpRequest
 from parley.network.pinned import PinnedNetwork
@@ -56,35 +56,52 @@ class OwnershipChallenge:
         self._policy = policy
         self._proven: OrderedDict[tuple[Owner, bytes], None] = OrderedDict()
 
-    async def check(self, owner: Owner, url: Url, network: PinnedNetwork, exchange: Exchange) -> None:
+    async def check(self, owner: Owner, url: Url, network: PinnedNetwork, exchange: Exchange) -> bool:
         """Challenge a webhook of an owner, unless it has proven before that it wants notifications.
+
+        Return False if it was not challenged because it is public: then `PublicWithoutProof` must hold for the call.
 
         Raises what `exchange` raises, and:
             DeliveryError: it has not proven it.
         """
         if self._policy.challenge == "never":
-            return
+            return True
         key = (owner, hashlib.sha256(url.text.encode()).digest())  # a URL may have two kilobytes
         if key in self._proven:
             self._proven.move_to_end(key)
-            return
-        if self._policy.challenge == "private" and await self._is_public(url, network):
-            return
+            return True
+        if self._policy.challenge == "private":
+            if not self._policy.allows(url.host):
+                return True  # the policy does not let it be private
+            if await _is_public(url, network):
+                return False
         await _challenge(url, exchange)
         self._proven[key] = None
         if len(self._proven) > REMEMBERED:
             self._proven.popitem(last=False)
+        return True
 
-    async def _is_public(self, url: Url, network: PinnedNetwork) -> bool:
-        if not self._policy.allows(url.host):
-            return True  # or else it is not called
-        if not is_public_host(url.host):
-            return False
-        try:
-            addresses = await network.addresses(url.host, url.port, timeout=LOOKUP_SECONDS)
-        except ConnectError:
-            return False  # a proxy may know it; otherwise the challenge fails like any call
-        return all(is_public_resolved(ip_address(address)) for address in addresses)
+
+class PublicWithoutProof:
+    """Rules for calls without a challenge: a name that was public a moment ago may be private now (DNS rebinding)."""
+
+    def check_host(self, host: str) -> None:
+        """Any name: its addresses decide."""
+
+    def check_addresses(self, host: str, addresses: Sequence[Address]) -> None:
+        """Check that all addresses are public. Raises DeliveryError: the next attempt challenges the webhook."""
+        if not all(map(is_public_resolved, addresses)):
+            raise DeliveryError("Its host has a private address now, and it was not challenged")
+
+
+async def _is_public(url: Url, network: PinnedNetwork) -> bool:
+    if not is_public_host(url.host):
+        return False
+    try:
+        addresses = await network.addresses(url.host, url.port, timeout=LOOKUP_SECONDS)
+    except ConnectError:
+        return False  # a proxy may know it; otherwise the challenge fails like any call
+    return all(is_public_resolved(ip_address(address)) for address in addresses)
 
 
 async def _challenge(url: Url, exchange: Exchange) -> None:

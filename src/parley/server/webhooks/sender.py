@@ -31,7 +31,7 @@ from parley.protocol.errors import InvalidParamsError, LocalProtocolError, PeerP
 from parley.protocol.versions import Version
 from parley.server.webhooks.auth_settings import WebhookCertificate
 from parley.server.webhooks.authentication import WebhookAuthenticator
-from parley.server.webhooks.challenge import ChallengeAnswer, OwnershipChallenge
+from parley.server.webhooks.challenge import ChallengeAnswer, OwnershipChallenge, PublicWithoutProof
 from parley.server.webhooks.guard import (
     PUBLIC_ONLY,
     WebhookForbiddenError,
@@ -83,16 +83,20 @@ class WebhookSender:
         self._resolve = resolve
         self._extra_headers = extra_headers
         self._names: NameResolver | None = None
-        self._network: PinnedNetwork | None = None
-        self._pools: dict[WebhookCertificate | None, tuple[object, ConnectionPool]] = {}
+        self._networks: tuple[PinnedNetwork, PinnedNetwork] | None = None
+        self._pools: dict[tuple[PinnedNetwork, WebhookCertificate | None], tuple[object, ConnectionPool]] = {}
 
-    def _open_network(self) -> PinnedNetwork:
-        if self._network is None:
+    def _open_networks(self) -> tuple[PinnedNetwork, PinnedNetwork]:
+        """What the policy allows, and what may be called without a challenge."""
+        if self._networks is None:
             self._names = NameResolver(threads=LOOKUPS)
             proxies = Proxies.of_environment() if self._policy.use_proxy else None
             lookups = SharedLookups(self._resolve or self._names)
-            self._network = PinnedNetwork(WebhookRules(self._policy), lookups, proxies)
-        return self._network
+            self._networks = (
+                PinnedNetwork(WebhookRules(self._policy), lookups, proxies),
+                PinnedNetwork(PublicWithoutProof(), lookups, proxies),
+            )
+        return self._networks
 
     def _pool(self, network: PinnedNetwork, certificate: WebhookCertificate | None) -> ConnectionPool:
         """The connections that present a client certificate, or none. No other webhook may use one that presented it.
@@ -103,13 +107,13 @@ class WebhookSender:
         Raises:
             DeliveryError: the certificate cannot be read.
         """
-        stamp, pool = self._pools.get(certificate, (None, None))
+        stamp, pool = self._pools.get((network, certificate), (None, None))
         try:
             current = None if certificate is None else certificate.stamp()
             if pool is None or stamp != current:
                 tls = certificate.files.context() if certificate is not None else self._tls or machine_tls()
                 pool = ConnectionPool(network, tls, connect_seconds=CONNECT_TIMEOUT)
-                self._pools[certificate] = (current, pool)
+                self._pools[network, certificate] = (current, pool)
         except (OSError, ValueError) as error:  # an SSLError is an OSError
             logger.warning("The client certificate for webhooks cannot be read: %s", error)
             raise DeliveryError("The server cannot read its client certificate for it") from error
@@ -118,7 +122,7 @@ class WebhookSender:
     async def close(self) -> None:
         """Close idle connections; a later call opens new ones."""
         pools, self._pools = self._pools, {}
-        names, self._names, self._network = self._names, None, None
+        names, self._names, self._networks = self._names, None, None
         for _, pool in pools.values():
             await pool.close()
         if names is not None:
@@ -155,10 +159,12 @@ class WebhookSender:
             self._authentication.check(config, version=notification.version)
         except InvalidParamsError as error:  # the operator has changed a setting, and may change it back
             raise DeliveryError(error.message) from None
-        network = self._open_network()
-        pool = self._pool(network, self._authentication.certificate(config))
+        network, public_network = self._open_networks()
+        certificate = self._authentication.certificate(config)
+        pool = self._pool(network, certificate)
         with looking_up_for(owner), self._translated_errors():
-            await self._challenge.check(owner, url, network, partial(self._exchange, pool))
+            if not await self._challenge.check(owner, url, network, partial(self._exchange, pool)):
+                pool = self._pool(public_network, certificate)
             call = self._authentication.call(notification, body)
             credentials = await self._authentication.headers(call)
             request = HttpRequest("POST", url, self._headers(notification, call, credentials), body)
