@@ -150,12 +150,43 @@ def test_a_next_key_that_is_retired_ends_the_rotation(folder: KeyFolder, clock: 
     assert (ring.current.key_id, published_ids(ring)) == (old, [old])
 
 
+def test_a_key_that_has_expired_is_not_published_again_when_its_successor_is_retired(
+    folder: KeyFolder, clock: Clock
+) -> None:
+    """How long a key stays published depends on the key after it."""
+    first = folder.read().keys[0].key_id
+    leaked = folder.rotate(lead=timedelta(), overlap=OVERLAP).key_id
+    clock.time = START + OVERLAP - SECOND
+    current = folder.rotate(lead=timedelta(), overlap=OVERLAP).key_id
+    clock.time = START + OVERLAP + LEAD
+    ring = ring_of(folder, clock)
+    assert published_ids(ring) == [current, leaked]
+    folder.retire(leaked, now=True)
+    assert published_ids(ring) == [current]
+    assert first not in [one.key_id for one in folder.read().keys]
+
+
 def test_a_rotation_deletes_the_keys_that_have_expired(folder: KeyFolder, clock: Clock) -> None:
     old = folder.read().keys[0].key_id
     folder.rotate(lead=LEAD, overlap=OVERLAP)
     clock.time = START + LEAD + OVERLAP + SECOND
     folder.rotate(lead=LEAD, overlap=OVERLAP)
     assert old not in [one.key_id for one in folder.read().keys]
+    assert len(list(folder.path.glob("*.json"))) == 2
+
+
+def test_a_rotation_leaves_a_key_published_for_as_long_as_was_promised(folder: KeyFolder, clock: Clock) -> None:
+    """The key after it expires before it, because the overlap of the second rotation is shorter."""
+    first = folder.read().keys[0].key_id
+    folder.rotate(lead=timedelta(), overlap=7 * OVERLAP)
+    folder.rotate(lead=timedelta(), overlap=LEAD)
+    clock.time = START + OVERLAP
+    ring = ring_of(folder, clock)
+    assert published_ids(ring) == [ring.current.key_id, first]
+    folder.rotate(lead=timedelta(), overlap=OVERLAP)
+    assert first in published_ids(ring)
+    clock.time = START + 8 * OVERLAP
+    folder.rotate(lead=timedelta(), overlap=OVERLAP)
     assert len(list(folder.path.glob("*.json"))) == 2
 
 

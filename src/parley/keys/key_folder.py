@@ -113,13 +113,12 @@ class KeyFolder:
             if rotation.find(new.key_id) is not None:
                 raise KeyFolderError(f"{self.path} has a key with the id {new.key_id} already")
             made = self._write(StoredKey(new, now, begins, overlap))
-            for one in rotation.keys:
-                if rotation.state(one, now) is KeyState.EXPIRED:
-                    self._delete(one)
+            self._delete_expired(rotation, now)
             return made
 
     def retire(self, key_id: str, *, now: bool = False) -> StoredKey:
-        """Delete a key. Until its overlap has ended, that needs `now`: what it has signed would be rejected.
+        """Delete a key, and those that have expired. Until its overlap has ended, that needs `now`: what it has signed
+        would be rejected.
 
         Raises:
             KeyFolderError: there is no such key, it is the current one, or its signatures are still in use.
@@ -139,6 +138,7 @@ class KeyFolder:
                     f"What {key_id} has signed must be accepted until {until:%Y-%m-%d %H:%M:%S} UTC. If the key is "
                     "compromised, delete it with --now"
                 )
+            self._delete_expired(rotation, moment)  # first: without the key after them they would be published again
             self._delete(key)
             return key
 
@@ -165,6 +165,12 @@ class KeyFolder:
         except OSError as error:
             raise KeyFolderError(f"{self.path} cannot be changed: {error.strerror}") from error
         return key
+
+    def _delete_expired(self, rotation: Rotation, now: datetime) -> None:
+        for one in rotation.keys:  # the oldest first: how long a key is published depends on the one after it
+            if rotation.state(one, now) is not KeyState.EXPIRED:
+                break
+            self._delete(one)
 
     def _delete(self, key: StoredKey) -> None:
         try:

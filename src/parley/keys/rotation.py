@@ -34,7 +34,7 @@ class KeyState(StrEnum):
     RETIRING = "retiring"
     """Published, because what it has signed is still in use."""
     EXPIRED = "expired"
-    """Not published any more. The next rotation deletes its file."""
+    """Not published any more. A later rotation deletes its file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -326,7 +326,7 @@ def _when(rotation: Rotation, key: StoredKey, state: KeyState) -> str:
         case KeyState.RETIRING:
             return f"published until {_time(until)}" if until else "published"
         case KeyState.EXPIRED:
-            return "not published; the next rotation deletes it"
+            return "not published; a later rotation deletes it"
 
 
 def _time(moment: datetime) -> str:
