@@ -136,7 +136,7 @@ async def quiet() -> None:
 
 
 async def longest_hold_up(store: str, *, rounds: int, chunks: int) -> float:
-    """For how many milliseconds nobody else gets a turn right after a long stream has ended."""
+    """For how many milliseconds no other coroutine runs right after a long stream has ended."""
 
     async def once() -> float:
         await quiet()

@@ -259,7 +259,7 @@ class Reader(asyncio.Protocol):
         for future in (self.begun, self.ended):
             if not future.done():
                 future.set_exception(WrongReply(f"the stream broke off after {self.chunks} chunks: {self._tail!r}"))
-            future.exception()  # whoever waits for it will see it; nobody may
+            future.exception()  # a reader that waits for it sees it; there may be none
 
     def data_received(self, data: bytes) -> None:
         if not self.bytes and not (data.startswith(b"HTTP/1.1 200") and b"text/event-stream" in data):

@@ -2,7 +2,7 @@
 --
 --   PARLEY_DATABASE_PASSWORD=… psql --set=ON_ERROR_STOP=1 --file=deploy/database.sql postgresql://postgres@host/postgres
 --
--- Parley owns one schema and creates its tables there, so that it can migrate them. It is no superuser, can neither create
+-- Parley owns one schema and creates its tables there, so that it can migrate them. It is not a superuser, can neither create
 -- roles nor databases, and reads no other database.
 \getenv password PARLEY_DATABASE_PASSWORD
 CREATE ROLE parley LOGIN PASSWORD :'password' NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS;

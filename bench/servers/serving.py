@@ -66,7 +66,7 @@ def listening(send_buffer: int) -> socket.socket:
 
 
 async def listen_with_uvicorn(app, listener: socket.socket, stopped: asyncio.Event) -> None:
-    """Serve with uvicorn as anybody would."""
+    """Serve with plain uvicorn."""
     config = uvicorn.Config(
         app,
         http="httptools",

@@ -14,7 +14,7 @@ interface Follower {
 let current: Follower | null = null;
 
 export interface ReadonlySignal<T> {
-  /** The value; whoever reads it follows it. */
+  /** The value. A component or effect that reads it follows it. */
   readonly value: T;
   /** The value, without following it. */
   peek(): T;

@@ -69,7 +69,7 @@ export class FormState {
     const members: [string, JsonValue][] = [];
     for (const field of fields) {
       if (field.kind === "group") {
-        // A group that nobody has filled in is left out, and what it requires with it.
+        // A group without answers is left out, and what it requires with it.
         if (!field.isRequired && leavesOf([field]).every((leaf) => this.isEmpty(leaf))) continue;
         members.push([field.name, this.answerOf(field.fields, found)]);
         continue;

@@ -87,7 +87,7 @@ class SchemaCheck:
         try:
             errors = islice(self._validator.iter_errors(value), MAX_ERRORS)  # found one by one
             found = [problem for error in errors for problem in _problems(error)]
-        except (ArithmeticError, RecursionError):  # 10**400 is no multiple of 0.5 either
+        except (ArithmeticError, RecursionError):  # for example 10**400 as a multiple of 0.5
             return [Problem((), "The answer has a number that is too large, or is nested too deeply")]
         except Exception as error:  # a reference that leads nowhere, for example
             raise UnusableSchemaError(f"{_UNUSABLE}: {bounded(str(error))}") from error

@@ -116,7 +116,7 @@ function ApprovalCard({ approval, onDecided }: { approval: Approval; onDecided: 
       <Facts
         facts={[
           ["Agent", <a href={links.agent(approval.agent)}><Name text={approval.agent} length={60} /></a>],
-          ["Rule", <>{approval.on}{approval.names.length > 0 && <> <span class="dim">{shortLine(approval.names.join(", "), 200)}</span></>} {approval.four_eyes && <Tag title="Whoever sent the request may not decide">four eyes</Tag>}</>],
+          ["Rule", <>{approval.on}{approval.names.length > 0 && <> <span class="dim">{shortLine(approval.names.join(", "), 200)}</span></>} {approval.four_eyes && <Tag title="The sender of the request may not decide">four eyes</Tag>}</>],
           ["Costs at most", approval.cost],
           ["Tokens at most", approval.tokens > 0 ? countText(approval.tokens) : null],
           ["Requested", <><Time at={momentOf(approval.requested_at)} /> by <Name text={approval.requested_by} length={60} none="an unknown caller" /></>],

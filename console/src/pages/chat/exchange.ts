@@ -387,7 +387,7 @@ export class Exchange {
     for (const [index, message] of history.entries()) {
       if (this.isKnown(message)) continue;
       if (message.role === "ROLE_USER") this.addUser(message);
-      // What the user answered to was a question; what nobody answered to was a note about the progress, or the end.
+      // A message that the user answered was a question; any other was a note about the progress, or the end.
       else if (history[index + 1]?.role === "ROLE_USER") this.say(message);
       else if (isAnswer(task, index)) this.say(message);
       else this.note(message, "");

@@ -57,7 +57,7 @@ export const FIELDS: readonly Field[] = CONSTITUTION.flatMap((group) => group.fi
 
 const DEFAULTS: Row = { brevity: "full", mode: "", channel: "", when_busy: "queue", priority: "normal" };
 
-/** Members of an agent's reply that are no part of its constitution. `advisor_model` repeats `advisor.model`. */
+/** Members of an agent's reply that are not part of its constitution. `advisor_model` repeats `advisor.model`. */
 const OTHERS = new Set([
   "description",
   "kind",

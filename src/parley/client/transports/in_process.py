@@ -45,7 +45,7 @@ class InProcess:
 
 
 class _Exchange:
-    """One request and its reply. The queue holds one chunk, so that an application is no faster than its reader."""
+    """One request and its reply. The queue holds one chunk, so that an application waits for its reader."""
 
     def __init__(self, app: AsgiApp, scope: Message, body: bytes) -> None:
         self.status = 0

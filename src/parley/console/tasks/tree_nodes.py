@@ -233,7 +233,7 @@ class TaskNodes:
     # --- what a host tells --------------------------------------------------------------------------------------------
 
     def _tell(self, event: ArtifactUpdate, stored: StoredEvent) -> None:
-        """The name and the outcome of a tool call, which follow it. Some calls are no steps."""
+        """The name and the outcome of a tool call, which follow it. Some calls are not steps."""
         markers = event.metadata or event.artifact.metadata
         if f"{HOST_PREFIX}tool_call" not in markers or not event.artifact.parts:
             return

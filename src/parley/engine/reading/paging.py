@@ -34,7 +34,7 @@ def decode_page_token(token: str) -> tuple[datetime, str]:
     """Where a page begins.
 
     Raises:
-        InvalidParamsError: it is no token of ours.
+        InvalidParamsError: it is not a token of ours.
     """
     try:
         micros, task_id = _decoder.decode(base64.b64decode(token, altchars=b"-_", validate=True))

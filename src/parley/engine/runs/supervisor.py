@@ -222,7 +222,7 @@ class Supervisor:
             # A handler that asks from inside a task group is stopped there, and the group says so.
             if group.split(Stopped)[1] is not None:
                 await self._fail_for(run, group)
-        except BaseException as error:  # also what libraries raise that is no Exception
+        except BaseException as error:  # also what libraries raise that is not an Exception
             if error is not run.failure:
                 await self._fail_for(run, error)
         finally:

@@ -132,7 +132,7 @@ def _line(text: object) -> str:
 
 
 def _says(text: str, value: JsonValue) -> bool:
-    """Whether a text is a value as JSON, or the value of a member `result`, as Python's SDK wraps what is no object."""
+    """Whether a text is a value as JSON, or that of a member `result`, as Python's SDK wraps all but objects."""
     wrapped = value.get("result") if isinstance(value, dict) and len(value) == 1 else None
     if wrapped is not None and text == wrapped:
         return True

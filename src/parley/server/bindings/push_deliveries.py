@@ -1,7 +1,7 @@
 """The deliveries to webhooks over HTTP, below an agent's URL: `GET /push/deliveries` and what is below it.
 
-It is no binding of A2A, which has no operations for it, but callers, tenants, credentials, rates and errors are those
-of HTTP+JSON. So what a caller may do with its tasks, it may do here, on `serve` and `up` alike.
+A2A has no operations for it, so this is not one of its bindings. Callers, tenants, credentials, rates and errors are
+those of HTTP+JSON. So what a caller may do with its tasks, it may do here, on `serve` and `up` alike.
 
     GET  /push/deliveries?taskId=…&status=…&pageSize=…&pageToken=…
     GET  /push/deliveries/TASK/WEBHOOK

@@ -117,7 +117,7 @@ class Outbox(Protocol):
     async def rewind(self, key: TaskKey, config_id: str, seq: int, *, holder: str) -> bool:
         """Let a webhook get the events after a number again, if they were delivered. False if it is not there.
 
-        Its failure is over, and what it gets again is no dead letter any more. If it is behind, the task is in the
+        Its failure is over, and what it gets again is not a dead letter any more. If it is behind, the task is in the
         outbox of `holder` afterwards, unless it was in another's.
         """
         ...

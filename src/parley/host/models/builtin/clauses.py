@@ -105,7 +105,7 @@ def _parts(query: str, choose: Choose) -> list[_Part]:
 
 
 def _join_dependent(parts: list[_Part], choose: Choose) -> list[_Part]:
-    """Pieces that are no requests of their own become part of the one before."""
+    """Pieces that are not requests of their own become part of the one before."""
     joined: list[_Part] = []
     for part in parts:
         if not joined or _is_separate(joined[-1], part, choose):
