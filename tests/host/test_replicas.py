@@ -15,9 +15,11 @@ import httpx2
 import pytest
 
 from parley.engine.clock import SystemClock
+from parley.engine.limits import Limits
 from parley.host.data.change_notes import ChangedRecords, ChangeNotes, NotedRecords
 from parley.host.data.keys import AGENTS, CONVERSATIONS, HOST, STOPS, TENANTS
 from parley.host.data.tenant import Quotas
+from parley.host.host import AppOptions
 from parley.host.models.model import ModelRequest
 from parley.stores.interface import DeleteRecord, PutRecord, RecordKey, Store, Write
 from parley.testing.clock import FakeClock
@@ -385,6 +387,40 @@ async def test_one_request_of_a_conversation_is_at_work_in_all_processes(has_hin
         done = await asyncio.gather(*sends)
         assert [events[-1].payload["ok"] for events in done] == [True] * 12
         assert (model.most, len(model.queries)) == (1, 12)
+
+
+async def test_a_request_that_waits_looks_again_only_when_its_own_conversation_was_left() -> None:
+    """Otherwise each request of a process costs as many queries as requests wait in all others."""
+    model, looks = Overlapping(), 0
+    options = AppOptions(engine_limits=Limits(poll_seconds=3600))
+    async with replica_hosts(models=model.models, options=options, seconds=50) as (one, two):
+        turns = two.host.turns.conversations
+        look = turns._task_before  # pyright: ignore
+
+        async def counted(*arguments: Any) -> str | None:
+            nonlocal looks
+            looks += 1
+            return await look(*arguments)
+
+        turns._task_before = counted  # pyright: ignore
+
+        async def begin(host: RunningHost, number: int, text: str) -> asyncio.Task[Any]:
+            path = f"/v1/conversations/{number}/messages"
+            return asyncio.create_task(read_events(host.acme.client, "POST", path, json={"message": text}))
+
+        async def waits() -> bool:
+            return any(run.is_queued for run in two.host.engine.runs.all)
+
+        numbers = [(await one.acme.client.post("/v1/conversations", json={})).json()["id"] for _ in range(6)]
+        sends = [await begin(one, numbers[0], "hold")]
+        await until(lambda: _has_runs(one))
+        sends.append(await begin(two, numbers[0], "next"))
+        await until(waits)
+        for host in (one, two):
+            await asyncio.gather(*[await begin(host, number, "other") for number in numbers[1:]])
+        assert looks == 1 + len(numbers[1:])
+        model.go_on.set()
+        assert [(await sent)[-1].payload["ok"] for sent in sends] == [True, True]
 
 
 class BehindClock(SystemClock):

@@ -39,8 +39,8 @@ def _values(hint: AnyHint) -> _Encoded:
     match hint:
         case Hint(kind=kind, key=key, seq=seq):
             return (kind.value, key.owner.tenant, key.owner.name, key.task_id, seq)
-        case RecordsHint(collection=collection, tenant=tenant):
-            return ("records", collection, tenant)
+        case RecordsHint(collection=collection, tenant=tenant, id=id):
+            return ("records", collection, tenant, id)
         case LookHint():
             return ("look",)
 
@@ -62,8 +62,8 @@ def _hint(values: _Encoded) -> AnyHint | None:
     match values:
         case (str() as kind, str() as tenant, str() as owner, str() as task_id, int() as seq) if kind in _KINDS:
             return Hint(_KINDS[kind], TaskKey(Owner(tenant, owner), task_id), seq)
-        case ("records", str() as collection, str() as tenant):
-            return RecordsHint(collection, tenant)
+        case ("records", str() as collection, str() as tenant, str() as id):
+            return RecordsHint(collection, tenant, id)
         case ("look",):
             return LookHint()
         case _:

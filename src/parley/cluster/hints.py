@@ -48,6 +48,8 @@ class RecordsHint(Struct, frozen=True, gc=False):
 
     collection: str
     tenant: str
+    id: str = ""
+    """The record, in collections where each reader waits for one of them."""
 
 
 class LookHint(Struct, frozen=True, gc=False):

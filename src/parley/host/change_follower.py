@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from parley.cluster.hints import AnyHint, Hints, LookHint, RecordsHint
 from parley.engine.clock import Clock
-from parley.host.data.change_notes import NOTED, ChangedRecords, ChangeNotes, NotedRecords
-from parley.stores.interface import StoreError
+from parley.host.data.change_notes import NOTED, ChangedRecords, ChangeNotes, NotedRecords, changed_records
+from parley.host.data.keys import CONVERSATION_HOLDERS
+from parley.stores.interface import RecordKey, StoreError
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +27,9 @@ POLL_SECONDS = 0.5
 MISS_SECONDS = 0.05
 """The shortest time between two looks for something unknown."""
 
+EACH_AWAITED = frozenset({CONVERSATION_HOLDERS})
+"""The collections in which each waiting reader is interested in one record."""
+
 Follow: TypeAlias = Callable[[str], Awaitable[None]]
 """Reads what was changed of a tenant again."""
 
@@ -34,7 +38,8 @@ class ChangeFollower:
     """What one process has learnt of the others' changes.
 
     `followers` read the changed records of each noted collection again. `wakers` are called for hints about collections
-    that are not noted, because they are read from time to time anyway.
+    that are not noted, because they are read from time to time anyway: with the id of the record that has changed, or
+    an empty one if it may be any of them.
     """
 
     def __init__(
@@ -44,7 +49,7 @@ class ChangeFollower:
         clock: Clock,
         *,
         followers: Mapping[str, Follow],
-        wakers: Mapping[str, Callable[[], None]],
+        wakers: Mapping[str, Callable[[str], None]],
     ) -> None:
         assert set(followers) == NOTED, "What is noted must be followed"
         self._notes = notes
@@ -62,9 +67,9 @@ class ChangeFollower:
         """Publish a hint for each change, and follow the hints of others until the returned function is called."""
         hinted = NOTED | self._wakers.keys()
 
-        def publish(changed: ChangedRecords) -> None:
-            if changed.collection in hinted:
-                hints.publish(RecordsHint(changed.collection, changed.tenant))
+        def publish(keys: Sequence[RecordKey]) -> None:
+            for hint in dict.fromkeys(_hint(key) for key in keys if key.collection in hinted):
+                hints.publish(hint)
 
         self._records.on_write = publish
         return hints.listen(self._follow_hint)
@@ -125,9 +130,14 @@ class ChangeFollower:
         if isinstance(hint, LookHint):
             self._hinted.set()
             for wake in self._wakers.values():
-                wake()
+                wake("")
         elif isinstance(hint, RecordsHint):
             if hint.collection in self._wakers:
-                self._wakers[hint.collection]()
+                self._wakers[hint.collection](hint.id)
             elif hint.collection in NOTED:
                 self._hinted.set()
+
+
+def _hint(key: RecordKey) -> RecordsHint:
+    changed = changed_records(key)
+    return RecordsHint(changed.collection, changed.tenant, key.id if key.collection in EACH_AWAITED else "")

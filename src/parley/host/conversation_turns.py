@@ -26,7 +26,7 @@ from parley.engine.endings import cancel
 from parley.engine.engine import Engine
 from parley.engine.reading.views import fold_stored
 from parley.engine.runs.run import Run
-from parley.host.data.conversation_holders import ConversationHolders, HeldConversation
+from parley.host.data.conversation_holders import ConversationHolders, HeldConversation, holder_key
 from parley.host.data.conversations import CONTEXT_PREFIX
 from parley.host.data.run_requests import RunRequest, RunRequests
 from parley.host.orchestration.narration import PREFIX, failure_metadata
@@ -105,12 +105,15 @@ class ConversationTurns:
         self._requests = requests
         self._conversations: dict[ConversationKey, _Conversation] = {}
         self._waiting: Counter[str] = Counter()
-        self._changed = asyncio.Event()
+        self._left: dict[str, asyncio.Event] = {}
+        """Set when a request has left its conversation, by the id of the conversation's record, if a request waits."""
 
-    def wake(self) -> None:
-        """Look again for requests in other processes: one has left its conversation."""
-        self._changed.set()
-        self._changed = asyncio.Event()
+    def wake(self, record_id: str = "") -> None:
+        """Look again for requests in other processes: one has left its conversation; an empty id may be any of them."""
+        for id in [record_id] if record_id else list(self._left):
+            left = self._left.pop(id, None)
+            if left is not None:
+                left.set()
 
     def waiting(self, tenant: str) -> int:
         """How many requests of a tenant wait."""
@@ -184,6 +187,7 @@ class ConversationTurns:
         conversation.admit()
         if conversation.at_work is None and self._conversations.get(key) is conversation:
             del self._conversations[key]
+            self._left.pop(holder_key(*key).id, None)
 
     # --- interrupting -------------------------------------------------------------------------------------------------
 
@@ -249,7 +253,7 @@ class ConversationTurns:
     ) -> HeldConversation:
         run, asked = waiting.run, set[str]()
         while True:
-            changed = self._changed
+            left = self._left.setdefault(holder_key(*key).id, asyncio.Event())
             try:
                 before = await self._task_before(waiting, key)
                 held = None if before else await self._holders.take(*key, run.key.task_id)
@@ -272,7 +276,7 @@ class ConversationTurns:
                 continue
             with suppress(TimeoutError):
                 async with self._engine.clock.timeout(self._engine.limits.poll_seconds):
-                    await changed.wait()
+                    await left.wait()
 
     async def _task_before(self, waiting: _WaitingRequest, key: ConversationKey) -> str | None:
         """The earliest request of a conversation in other processes that comes before a run; None if there is none.
@@ -298,7 +302,7 @@ class ConversationTurns:
     async def _let_go(self, held: HeldConversation) -> None:
         with suppress(StoreError):  # the next request finds out that this one has ended
             await self._holders.let_go(held)
-        self.wake()
+        self.wake(held.key.id)
 
     async def _heads_elsewhere(self, key: ConversationKey) -> list[TaskHead]:
         """Requests of a conversation that are at work or wait, and that no run of this worker is at work on."""

@@ -49,11 +49,11 @@ class Replicas:
             return
         self._host = host
         notes = ChangeNotes(host.store.records, by=self._process)
-        wakers: Mapping[str, Callable[[], None]] = {
+        wakers: Mapping[str, Callable[[str], None]] = {
             CONVERSATION_HOLDERS: host.turns.conversations.wake,
-            RUN_REQUESTS: host.run_requests.wake,
-            APPROVAL_TIMERS: host.approval_expiry.wake,
-            SCHEDULES: lambda: host.schedules.ticker.wake(),
+            RUN_REQUESTS: lambda _: host.run_requests.wake(),
+            APPROVAL_TIMERS: lambda _: host.approval_expiry.wake(),
+            SCHEDULES: lambda _: host.schedules.ticker.wake(),
         }
         self._follower = ChangeFollower(notes, self._noted, self._clock, followers=followers_of(host), wakers=wakers)
         self._counts = ReplicaCounts(

@@ -72,8 +72,8 @@ class NotedRecords:
         self._by = by
         self.newest_seen = 0
         """The order of the newest note that this process has seen."""
-        self.on_write: Callable[[ChangedRecords], None] = lambda changed: None
-        """Called for each collection and tenant of a write that is durable, whether it is noted or not."""
+        self.on_write: Callable[[Sequence[RecordKey]], None] = lambda keys: None
+        """Called with the records of each write that is durable, whether they are noted or not."""
         self.get = records.get
         self.list = records.list
         self.list_all = records.list_all
@@ -82,12 +82,12 @@ class NotedRecords:
 
     async def write(self, *changes: RecordChange) -> None:
         """Make changes, and note those that other processes must learn of. Raises as `Records.write`."""
-        changed = dict.fromkeys(map(_changed, changes))
+        keys = [change.key for change in changes]
+        changed = dict.fromkeys(map(changed_records, keys))
         order = max(milliseconds(self._clock.now()), self.newest_seen + 1)
         notes = [PutRecord(_key(one), {"by": self._by}, order) for one in changed if one.collection in NOTED]
         await self._records.write(*changes, *notes)
-        for one in changed:
-            self.on_write(one)
+        self.on_write(keys)
 
 
 class ChangeNotes:
@@ -131,8 +131,8 @@ class ChangeNotes:
         return await self._records.list(CHANGE_NOTES, HOST, after=after, limit=PAGE)
 
 
-def _changed(change: RecordChange) -> ChangedRecords:
-    key = change.key
+def changed_records(key: RecordKey) -> ChangedRecords:
+    """What a change of a record is noted as."""
     if key.collection == TENANTS:
         return ChangedRecords(TENANTS, str(int(key.id)))
     return ChangedRecords(key.collection, key.tenant)

@@ -47,12 +47,12 @@ class ConversationHolders:
 
     async def has(self, owner: Owner, agent: str, context_id: str, task_id: str) -> bool:
         """Whether a task had its conversation when its worker died. Raises StoreError."""
-        record = await self._records.get(_key(owner, agent, context_id))
+        record = await self._records.get(holder_key(owner, agent, context_id))
         return record is not None and _task_of(record) == task_id
 
     async def take(self, owner: Owner, agent: str, context_id: str, task_id: str) -> HeldConversation | None:
         """Let a task have a conversation; None if another one is at work in it, or was quicker. Raises StoreError."""
-        key = _key(owner, agent, context_id)
+        key = holder_key(owner, agent, context_id)
         record = await self._records.get(key)
         if record is not None and _task_of(record) != task_id and await self._is_at_work(owner, record):
             return None
@@ -70,7 +70,7 @@ class ConversationHolders:
 
     async def task_at_work(self, owner: Owner, agent: str, context_id: str) -> str | None:
         """The task that is at work in a conversation in another process; None if there is none. Raises StoreError."""
-        record = await self._records.get(_key(owner, agent, context_id))
+        record = await self._records.get(holder_key(owner, agent, context_id))
         return _task_of(record) if record is not None and await self._is_at_work(owner, record) else None
 
     async def _is_at_work(self, owner: Owner, record: Record) -> bool:
@@ -81,7 +81,8 @@ class ConversationHolders:
         return head.holder in await self._store.leases.live()
 
 
-def _key(owner: Owner, agent: str, context_id: str) -> RecordKey:
+def holder_key(owner: Owner, agent: str, context_id: str) -> RecordKey:
+    """The record of a conversation."""
     # Contexts are named by callers, and may be long.
     digest = hashlib.sha256(msgspec.json.encode((owner.name, agent, context_id))).hexdigest()[:32]
     return RecordKey(CONVERSATION_HOLDERS, owner.tenant, digest)
