@@ -6,7 +6,7 @@ import asyncio
 import json
 import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,15 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 
-from parley import Agent, Authorized, Client, OAuthCode, Turn
+from parley import Agent, Authorized, Client, DelegateFailedError, OAuthCode, Turn
 from parley.client.reply import Reply
 from parley.cluster.hints import LocalHints
 from parley.engine.credentials import AUTHORIZATIONS, CREDENTIALS, delete_credentials
 from parley.protocol.authorization import AnswerWay, GivenCredential, encode_credential
 from parley.protocol.cards import Binding
 from parley.protocol.errors import InvalidParamsError, TaskNotFoundError
+from parley.protocol.extensions import AUTHORIZATION_REQUEST
+from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
 from parley.sealed.errors import SecretError
@@ -400,3 +402,52 @@ async def test_a_message_without_a_description_still_answers_a_plain_demand() ->
         asked = await client.send("go")
         assert (asked.needs_auth, asked.authorization) == (True, None)
         assert (await asked.answer("done")).text == "done"
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+async def test_a_credential_that_a_delegated_task_asks_for_reaches_it_and_no_log(
+    is_remote: bool, tmp_path: Path
+) -> None:
+    calendar = Calendar(url="https://calendar.example/keys", scheme="ApiKey", scopes=["read"])
+    secretary = Agent("Secretary")
+    async with AsyncExitStack() as stack:
+        elsewhere = await stack.enter_async_context(served(App(calendar.agent))) if is_remote else ("Calendar",)
+
+        @secretary.on_message
+        async def handle(turn: Turn) -> str:
+            return (await turn.delegate(elsewhere[0], turn.text)).text
+
+        others = [] if is_remote else [calendar.agent]
+        app = App(secretary, *others, root=secretary.id, store=f"sqlite:///{tmp_path / 'tasks.db'}")
+        url, _ = await stack.enter_async_context(served(app))
+        client = await stack.enter_async_context(Client(url))
+        asked = await client.send("What is on?")
+        wanted = asked.authorization
+        assert wanted is not None
+        assert (wanted.scheme, wanted.url, wanted.scopes) == ("ApiKey", "https://calendar.example/keys", ("read",))
+        day = await asked.authorize(SECRET)
+        assert day.question == "Which day?"
+        done = await day.answer("Monday")
+        seen = str((await client.get(done.task or "")).task)
+    assert done.text == "read 1 for Monday"
+    assert calendar.got == [SECRET]
+    assert SECRET not in seen
+    assert not [file.name for file in tmp_path.iterdir() if SECRET.encode() in file.read_bytes()]
+
+
+async def test_a_refusal_reaches_the_delegated_task_that_asked() -> None:
+    calendar, secretary = Calendar(scheme="ApiKey"), Agent("Secretary")
+
+    @secretary.on_message
+    async def handle(turn: Turn) -> str:
+        try:
+            return (await turn.delegate("Calendar", turn.text)).text
+        except DelegateFailedError as error:
+            return error.reason
+
+    async with served(App(secretary, calendar.agent, root=secretary.id)) as (url, _), Client(url) as client:
+        asked = await client.send("What is on?")
+        refusal: JsonObject = {AUTHORIZATION_REQUEST: {"error": "access_denied"}}
+        done = await client.send("No", task=asked.task, metadata=refusal)
+    assert done.text == "The authorization was refused: access_denied"
+    assert calendar.got == []

@@ -25,9 +25,17 @@ from parley.client.questions import INTERRUPT, question_of
 from parley.client.streams.streamed_task import StreamedTask
 from parley.engine.reading.sizes import size_of
 from parley.engine.runs.contexts import Context
+from parley.protocol.authorization import (
+    AnswerWay,
+    decode_authorization,
+    encode_authorization,
+    encode_credential,
+    refusal_in,
+    stored_credential,
+)
 from parley.protocol.errors import A2AError, LocalProtocolError, ParleyError, PeerProtocolError, UnavailableError
 from parley.protocol.events import ArtifactUpdate, StreamEvent
-from parley.protocol.extensions import DELEGATION
+from parley.protocol.extensions import AUTHORIZATION_REQUEST, DELEGATION
 from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.lifecycle import is_interrupted, is_terminal
 from parley.protocol.messages import Message, Part, Role, TextPart, text_of
@@ -201,14 +209,14 @@ class DelegatedTask:
         if self._progress.task is not None:
             self._delegations.note(self._step, OpenTask(self._request.agent, self._progress.task))
 
-    def _message(self, parts: tuple[Part, ...], number: str) -> Message:
+    def _message(self, parts: tuple[Part, ...], number: str, given: JsonObject | None = None) -> Message:
         """A message to the other agent. Its id is the same in every run, so that a repeat is known as one."""
         run, progress = self._run, self._progress
         named = f"{run.idempotency_key} {self._step.name} {self._step.number} {number}"
         message_id = hashlib.blake2b(named.encode(), digest_size=16).hexdigest()
         task: JsonObject = {"taskId": run.key.task_id} if self._request.reveals_task else {}
         origin: JsonObject = {**task, "depth": self._delegations.depth + 1}
-        metadata: JsonObject = {**self._request.metadata, DELEGATION: origin}
+        metadata: JsonObject = {**self._request.metadata, **(given or {}), DELEGATION: origin}
         return Message(message_id, Role.USER, parts, progress.context, progress.task, metadata)
 
     async def _has_waited_with_it(self) -> bool:
@@ -234,9 +242,22 @@ class DelegatedTask:
             if progress.asked > MOST_QUESTIONS:
                 raise self._failed(f"It asks more than {MOST_QUESTIONS} questions")
             await self._note()
-        name = f"{self._step.name} {self._step.number} {progress.asked}"
-        answer = await self._run.ask(task.status.state, _question_of(task), name=name)
-        return self._message(answer.parts, str(progress.asked))
+        name, parts = f"{self._step.name} {self._step.number} {progress.asked}", _question_of(task)
+        wanted = decode_authorization(task.status)
+        if wanted is None or wanted.answer is not AnswerWay.CREDENTIAL:  # a callback is nothing that our caller answers
+            answer = await self._run.ask(task.status.state, parts, name=name)
+        else:
+            described = structs.replace(self._run.agent_message(parts), metadata=encode_authorization(wanted))
+            answer = await self._run.ask(TaskState.AUTH_REQUIRED, parts, name=name, message=described)
+        return self._message(answer.parts, str(progress.asked), await self._authorization_in(answer))
+
+    async def _authorization_in(self, answer: Message) -> JsonObject | None:
+        """The credential that our caller has given, which is passed on once, or why there is none."""
+        id, refusal = stored_credential(answer), refusal_in(answer)
+        if refusal is not None:
+            return {AUTHORIZATION_REQUEST: {"error": refusal}}
+        given = None if id is None else await self._run.engine.credentials.take(self._run.key, id)
+        return None if given is None else encode_credential(given)
 
     async def _finish(self) -> Task | Message:
         """What the other agent has answered, if its task is completed."""
