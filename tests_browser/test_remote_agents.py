@@ -204,7 +204,7 @@ def test_the_wire_of_a_proxy_shows_both_sides(page: Page, url_of: Callable[[str]
     command = ["proxy", url_of("a2a-sdk-0.3.26"), "--allow-private", "--dialect", "0.3"]
     with serving(tmp_path, *command, ready="/console/") as proxy:
         page.goto(f"{proxy.console}wire")
-        expect(page.get_by_role("main")).to_be_visible()
+        expect(page.get_by_text("Nothing has passed yet")).to_be_visible()
         other = page.context.new_page()
         other.goto(f"{proxy.console}chat")
         say(other, "echo through the proxy")

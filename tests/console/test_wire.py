@@ -14,7 +14,7 @@ from parley.console.served import ServedBackend
 from parley.console.wire import ring as ring_module
 from parley.console.wire.ring import MOST_ENTRIES, WireRing
 from parley.console.wire.weight import weight_of
-from parley.console.wire.wire import Wire, WireFilter
+from parley.console.wire.wire import Wire, WireFilter, WireFrame
 from parley.protocol.messages import Message, Role, TextPart
 from parley.proxy.proxied import proxied
 from parley.proxy.trace import Trace
@@ -39,12 +39,16 @@ from tests.server.serving import echo_agent, send
 pytestmark = pytest.mark.anyio
 
 
-async def watching(browser: Browser, server: ConsoleServer, **wanted: Any) -> Page:
-    """A page that looks at the wire, from now on."""
+async def watch(page: Page, channel: str = "w", **wanted: Any) -> None:
+    """Look at the wire, from now on: the first frame, without lines, says that it is recorded."""
+    await page.open(channel, "wire", **wanted)
+    assert (await page.frame(channel))["data"] == {"lines": [], "missed": 0}
+
+
+async def watching(browser: Browser, **wanted: Any) -> Page:
+    """A page that looks at the wire."""
     page = await browser.page()
-    await page.open("w", "wire", **wanted)
-    while server.app.shared.conversation_observer is None:
-        await asyncio.sleep(0.001)
+    await watch(page, **wanted)
     return page
 
 
@@ -59,7 +63,7 @@ async def lines_until(page: Page, number: int) -> list[dict[str, Any]]:
 async def test_a_request_and_its_reply_are_lines_with_one_exchange() -> None:
     async with console_of(echo_agent()) as server:
         browser = await server.browser()
-        page = await watching(browser, server)
+        page = await watching(browser)
         await browser.post("/", send("hello", message_id="m-1"))
         request, reply = await lines_until(page, 2)
         assert (request["direction"], request["kind"], request["operation"]) == (
@@ -81,7 +85,7 @@ async def test_a_request_and_its_reply_are_lines_with_one_exchange() -> None:
 async def test_secrets_of_callers_and_of_sessions_are_masked() -> None:
     async with console_of(echo_agent()) as server:
         browser = await server.browser()
-        page = await watching(browser, server)
+        page = await watching(browser)
         config = {"taskPushNotificationConfig": {"url": "https://hook.example/secret-path?k=1", "token": "hook-token"}}
         body = send("hello", message_id="m-1", configuration=config)
         headers = {**browser.headers, "authorization": "Bearer of-ada", "x-api-key": "k-1", "cookie": "own=1"}
@@ -97,7 +101,7 @@ async def test_nothing_is_recorded_while_no_page_looks() -> None:
     async with console_of(echo_agent()) as server:
         browser = await server.browser()
         assert server.app.shared.conversation_observer is None
-        page = await watching(browser, server)
+        page = await watching(browser)
         await browser.post("/", send("hello", message_id="m-1"))
         await lines_until(page, 2)
         await page.close_channel("w")
@@ -123,9 +127,7 @@ async def test_events_of_a_stream_that_was_open_before_are_seen_too() -> None:
         await page.open("c", "a2a", url="/", request=streaming("hello"))
         while "artifactUpdate" not in (await page.frame("c"))["data"]["response"]["result"]:
             pass
-        await page.open("w", "wire")
-        while server.app.shared.conversation_observer is None:
-            await asyncio.sleep(0.001)
+        await watch(page)
         goes_on.set()
         lines = await lines_until(page, 2)
         assert {line["kind"] for line in lines} == {"event"}
@@ -136,13 +138,13 @@ async def test_events_of_a_stream_that_was_open_before_are_seen_too() -> None:
 async def test_filters_choose_by_agent_direction_operation_text_and_failure() -> None:
     async with console_of(echo_agent("One"), echo_agent("Two")) as server:
         browser = await server.browser()
-        page = await watching(browser, server, agent="two", direction="server → caller", text="NEEDLE")
+        page = await watching(browser, agent="two", direction="server → caller", text="NEEDLE")
         await browser.post("/agents/one", send("needle", message_id="m-1"))
         await browser.post("/agents/two", send("other", message_id="m-2"))
         await browser.post("/agents/two", send("a needle", message_id="m-3"))
         (line,) = await lines_until(page, 1)
         assert (line["agent"], line["kind"]) == ("two", "reply")
-        await page.open("f", "wire", failed_only=True)
+        await watch(page, "f", failed_only=True)
         await browser.post("/agents/one", {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "nope"}})
         failed = (await page.frame("f"))["data"]["lines"]
         assert [(one["kind"], one["failed"], one["what"]) for one in failed] == [("error", True, "TaskNotFoundError")]
@@ -154,7 +156,7 @@ async def test_a_caller_sees_only_what_it_sends_itself() -> None:
         ada, bob = await server.browser(), await server.browser()
         for browser, name in ((ada, "ada"), (bob, "bob")):
             assert (await browser.log_in(scheme="token", values={"token": f"t-{name}"})).status_code == 200
-        page, other = await watching(ada, server), await watching(bob, server)
+        page, other = await watching(ada), await watching(bob)
         await bob.post("/", send("of bob", message_id="m-1"))
         await bob.post("/", {"jsonrpc": "2.0", "id": 1, "method": "Nope"})
         await ada.post("/", send("of ada", message_id="m-2"))
@@ -174,7 +176,7 @@ async def test_an_operator_of_a_host_sees_all_tenants_and_a_tenant_its_own() -> 
             reply = await browser.log_in(scheme=scheme, values={"token": token})
             assert reply.status_code == 200, reply.text
         acme, other, operator = browsers
-        pages = [await watching(browser, server) for browser in (acme, operator)]
+        pages = [await watching(browser) for browser in (acme, operator)]
         body: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {}}
         await other.post("/v1/a2a/agents/index", body)
         await acme.post("/v1/a2a/agents/index", body)
@@ -189,7 +191,7 @@ async def test_both_sides_of_a_remote_agent_are_seen_by_its_session_only() -> No
     async with agent_elsewhere() as url, console_of(echo_agent()) as server:
         browser, other = await server.browser(), await server.browser()
         agent = await added(browser, url)
-        page, others = await watching(browser, server), await watching(other, server)
+        page, others = await watching(browser), await watching(other)
         await browser.post(agent["url"], send("hello", message_id="m-1"))
         lines = await lines_until(page, 4)
         assert [line["direction"] for line in lines] == [
@@ -213,9 +215,7 @@ async def test_the_traffic_of_a_proxy_is_seen_with_both_sides() -> None:
         async with served_app(app, console) as server:
             browser = await server.browser()
             page = await browser.page()
-            await page.open("w", "wire")
-            while len(app.conversation_observers) < 2:
-                await asyncio.sleep(0.001)
+            await watch(page)
             await browser.post("/", send("hello", message_id="m-1"))
             lines = await lines_until(page, 4)
             assert [line["direction"] for line in lines] == [
@@ -229,7 +229,7 @@ async def test_the_traffic_of_a_proxy_is_seen_with_both_sides() -> None:
 async def test_a_body_that_is_too_long_is_named_with_its_size_and_not_held() -> None:
     async with console_of(echo_agent()) as server:
         browser = await server.browser()
-        page = await watching(browser, server)
+        page = await watching(browser)
         await browser.post("/", send("x" * 200_000, message_id="m-1"))
         request, reply = await lines_until(page, 2)
         assert (request["body"], request["is_cut"]) == (None, True)
@@ -244,6 +244,7 @@ async def test_a_slow_viewer_misses_lines_and_slows_nobody(monkeypatch: pytest.M
         wire = server.console.shared(Wire)
         caller = await server.console.backend.authenticate(_request(server))
         frames = wire.frames(caller, "", WireFilter())
+        assert await anext(frames) == WireFrame([], 0)
         first = asyncio.create_task(anext(frames))
         await asyncio.sleep(0)
         for number in range(20):

@@ -3,7 +3,7 @@
 import { useMemo } from "preact/hooks";
 import { links } from "../../router.ts";
 import { bytesText, durationText, shortLine } from "../../text/safe.ts";
-import { ButtonLink, clockText, EmptyState, VirtualList } from "../../ui/index.ts";
+import { ButtonLink, clockText, EmptyState, Progress, VirtualList } from "../../ui/index.ts";
 import type { WireView } from "./toolbar.tsx";
 import { exchangesOf, isFiltering, type Exchange, type HeldLine, type Pair, type WireFilter } from "./wire_log.ts";
 
@@ -15,11 +15,14 @@ export interface WireListProps {
   selected: number | null;
   onSelect: (key: number) => void;
   isPaused: boolean;
+  /** Whether the server has begun to record. */
+  isRecording: boolean;
 }
 
 const ROW = 28;
 
 export function WireList(props: WireListProps) {
+  if (!props.lines.length && !props.isRecording) return <Progress text="Connecting to the wire…" />;
   if (!props.lines.length) return <Nothing isFiltered={isFiltering(props.filter)} />;
   return props.view === "lines" ? <Lines {...props} /> : <Exchanges {...props} />;
 }

@@ -24,7 +24,7 @@ export default function WirePage() {
   const [round, setRound] = useState(0);
   const [selected, select] = useState<number | null>(null);
   const show = () => setRound((before) => before + 1);
-  const error = useWire(filter, show);
+  const { error, isRecording } = useWire(filter, show);
   const search = useRef<HTMLDivElement>(null);
   const lines = useMemo(() => (isFiltering(filter) ? log.lines.filter((line) => matches(line, filter)) : [...log.lines]), [
     round,
@@ -57,23 +57,26 @@ export default function WirePage() {
       </div>
       <Split
         name="wire" label="Width of the list of lines" initial={line ? 0.5 : 0.62}
-        first={<WireList lines={lines} view={view} filter={filter} selected={selected} onSelect={select} isPaused={log.isPaused} />}
+        first={<WireList lines={lines} view={view} filter={filter} selected={selected} onSelect={select} isPaused={log.isPaused} isRecording={isRecording || error !== null} />}
         second={<WireDetail line={line} lines={log.lines} onSelect={select} />}
       />
     </Page>
   );
 }
 
-/** Follow the wire with a filter; returns the error if it failed for good. */
-function useWire(filter: WireFilter, show: () => void): unknown {
+/** Follow the wire with a filter: whether the server has begun to record, and the error if it failed for good. */
+function useWire(filter: WireFilter, show: () => void): { error: unknown; isRecording: boolean } {
   const [error, setError] = useState<unknown>(null);
+  const [isRecording, setRecording] = useState(false);
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined;
     setError(null);
+    setRecording(false);
     const channel = openChannel(
       { kind: "wire", ...sentFilter(filter) },
       {
         onData: ({ lines, missed }) => {
+          setRecording(true); // the first frame says only that
           log.add(lines, missed);
           timer ??= setTimeout(() => {
             timer = undefined;
@@ -88,7 +91,7 @@ function useWire(filter: WireFilter, show: () => void): unknown {
       channel.close();
     };
   }, [JSON.stringify(filter)]);
-  return error;
+  return { error, isRecording };
 }
 
 function useActions(toggle: () => void, clear: () => void, search: () => void, leave: () => void): void {

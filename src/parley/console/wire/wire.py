@@ -72,10 +72,14 @@ class Wire:
             self._recorders.remove(recorder)
 
     async def frames(self, caller: ConsoleCaller, session: str, wanted: WireFilter) -> AsyncGenerator[WireFrame]:
-        """What a caller may see of what follows, and wants to see. Recording begins when the first is asked for."""
+        """What a caller may see of what follows, and wants to see.
+
+        Recording begins when the first is asked for. That one is empty, so that the page knows when it has begun.
+        """
         view = _View(self._backend, caller, session, wanted)
         reader = self._ring.join()
         try:
+            yield WireFrame([], 0)
             while True:
                 entries, missed = await reader.read(MOST_LINES)
                 lines: list[WireLine] = []
