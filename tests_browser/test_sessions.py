@@ -55,6 +55,26 @@ def test_a_tenant_that_is_disabled_in_the_middle_of_a_session_is_refused_at_once
     expect(page.get_by_label("Token")).to_be_visible()
 
 
+def test_what_one_tenant_has_said_is_not_there_for_the_next_who_logs_in_on_the_same_page(
+    page: Page, host: Server
+) -> None:
+    first, following = new_tenant(host, "First"), new_tenant(host, "Following")
+    page.goto(host.console)
+    log_in(page, first["token"])
+    open_chat(page, host, "units")
+    say(page, "17 miles in km")
+    ended(page)
+    conversations = page.get_by_role("navigation", name="Conversations")
+    expect(conversations.get_by_role("link", name="17 miles in km")).to_be_visible()
+    page.get_by_role("button", name="Log out").click()
+    log_in(page, following["token"])
+    expect(composer(page)).to_be_visible()
+    expect(page.get_by_role("main")).not_to_contain_text("17 miles in km")
+    say(page, "18 miles in km")
+    ended(page)
+    expect(page.get_by_role("main")).not_to_contain_text("17 miles in km")
+
+
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, str]]:
     """`parley serve` that wants a token, and the token."""

@@ -5,7 +5,7 @@ import { effect, signal } from "./signals.ts";
 import { useEffect, useErrorBoundary } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import { isRefused, messageOf } from "./api/http.ts";
-import { has, loadSession, logInOnce, needsLogin, session, sessionError } from "./api/session.ts";
+import { callerKey, has, loadSession, logInOnce, needsLogin, session, sessionError } from "./api/session.ts";
 import { connectNow } from "./api/stream.ts";
 import Login from "./pages/login.tsx";
 import { PAGES } from "./pages/registry.ts";
@@ -91,7 +91,8 @@ function PageOutlet() {
       </Page>
     );
   }
-  return <ShownPage key={page} title={title}><Shown params={params} /></ShownPage>;
+  // Begun anew for another caller: what a page holds is for one only.
+  return <ShownPage key={`${page} ${callerKey.value}`} title={title}><Shown params={params} /></ShownPage>;
 }
 
 function NotFound() {

@@ -4,7 +4,7 @@
 import { signal } from "./signals.ts";
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
-import { agentList, reloadAgents } from "./api/agents.ts";
+import { loadAgents } from "./api/agents.ts";
 import { followApprovals, waitingApprovals } from "./api/approvals.ts";
 import { native } from "./api/http.ts";
 import { actForTenant, has, isOutdated, logOut, session, wantsLogin } from "./api/session.ts";
@@ -144,11 +144,11 @@ function TenantSwitch() {
     try {
       await actForTenant(tenant || null);
       reconnectNow();
-      void reloadAgents();
       announce(tenant ? "You act for another tenant now" : "You see all tenants now");
     } catch (error) {
       toastError(error);
     }
+    void loadAgents();
   };
   return (
     <Select label="Act for tenant" value={chosen} onChange={act} options={[{ value: "", title: "No tenant (operator)" }, ...options]} />
@@ -160,7 +160,11 @@ function Account() {
   if (!session.value?.is_logged_in) {
     return session.value?.schemes.length ? <a class="button button-small" href="#login" onClick={showLogin}>Log in</a> : null;
   }
-  const leave = () => logOut().then(() => { agentList.value = null; reconnectNow(); }).catch(toastError);
+  const failed = (error: unknown) => {
+    void loadAgents();
+    toastError(error);
+  };
+  const leave = () => logOut().then(reconnectNow, failed);
   return (
     <div class="account">
       <Icon name="user" />

@@ -2,6 +2,7 @@
 
 import { computed, signal } from "../signals.ts";
 import { api, messageOf, path } from "./http.ts";
+import { forgetWithCaller } from "./session.ts";
 import type { Agent, AgentDetails, AgentList, LoginReply } from "./types.ts";
 
 /** The agents; null until they were read for the first time. */
@@ -19,12 +20,10 @@ export function agentOf(id: string): Agent | undefined {
 
 let reading: Promise<void> | null = null;
 
-/** The session is another one, with other agents: forget those of the former, and read the new ones. */
-export function reloadAgents(): Promise<void> {
+forgetWithCaller(() => {
   reading = null;
   agentList.value = null;
-  return loadAgents();
-}
+});
 
 /** Read the agents. Concurrent callers share one request; errors are in `agentListError`. */
 export function loadAgents(): Promise<void> {

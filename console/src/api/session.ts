@@ -1,5 +1,6 @@
 // The session of this browser: who is logged in, at which server, and what the page may show.
 // It is read at the start, after every login, and when the server says that the page is older than itself.
+// What the page holds in memory is the caller's: `forgetWithCaller` says how to drop it when another one comes.
 
 import { computed, signal } from "../signals.ts";
 import { api, csrfToken, isRefused } from "./http.ts";
@@ -23,6 +24,27 @@ export const needsLogin = computed(() => {
 /** The server has been updated since the page was loaded. */
 export const isOutdated = signal(false);
 
+/** Who the page acts as, in one text; empty without a login. It differs between the tenants of an operator. */
+export const callerKey = computed(() => {
+  const now = session.value;
+  return now?.is_logged_in && now.caller ? JSON.stringify([now.caller.tenant, now.caller.name]) : "";
+});
+
+const forgetters: (() => void)[] = [];
+/** The last caller that was logged in. */
+let knownFor = "";
+
+/** Call a function before the page acts as another caller: what it holds for one is not for the next. */
+export function forgetWithCaller(forget: () => void): void {
+  forgetters.push(forget);
+}
+
+/** Forget what belongs to the caller, who leaves. */
+function forgetCaller(): void {
+  knownFor = "";
+  for (const forget of forgetters) forget();
+}
+
 /** Whether the server offers a part of the console to this caller. Reads the signal, so components follow it. */
 export function has(feature: Feature): boolean {
   return session.value?.features.includes(feature) ?? false;
@@ -34,6 +56,10 @@ function keep(next: Session): Session {
   isRefused.value = false;
   if (next.is_logged_in) wantsLogin.value = false;
   session.value = next;
+  // While the login is shown, nothing else is: it is not yet known whether the same caller comes back.
+  const key = callerKey.peek();
+  if (knownFor && key !== knownFor && !needsLogin.peek()) forgetCaller();
+  knownFor = key || knownFor;
   return next;
 }
 
@@ -54,6 +80,7 @@ export async function logIn(scheme: string, values: Record<string, string>): Pro
 
 /** End the session, and begin one without credentials. Raises ApiError. */
 export async function logOut(): Promise<Session> {
+  forgetCaller(); // before the session ends: a channel that is open must not go on as another caller
   await api.post("/session/logout");
   csrfToken.value = "";
   return loadSession();
@@ -61,6 +88,7 @@ export async function logOut(): Promise<Session> {
 
 /** As an operator, act for a tenant from now on, or for none. Raises ApiError. */
 export async function actForTenant(tenant: string | null): Promise<Session> {
+  forgetCaller();
   await api.post("/session/tenant", { tenant });
   return loadSession();
 }

@@ -137,6 +137,12 @@ export class Conversation {
     this.onChange(exchange);
   }
 
+  /** Follow nothing any more: the page acts as another caller now, who must not send or read anything here. */
+  close(): void {
+    for (const follower of this.followers.values()) follower.close();
+    this.followers.clear();
+  }
+
   /** Follow a task that was given up. */
   follow(exchange: Exchange): void {
     this.followerOf(exchange).follow();

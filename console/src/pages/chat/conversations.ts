@@ -3,7 +3,7 @@
 
 import { computed, effect, signal } from "../../signals.ts";
 import { api } from "../../api/http.ts";
-import { session } from "../../api/session.ts";
+import { callerKey, forgetWithCaller } from "../../api/session.ts";
 import { connection } from "../../api/stream.ts";
 import type { Agent, TaskPage } from "../../api/types.ts";
 import { shortLine } from "../../text/safe.ts";
@@ -21,9 +21,11 @@ const MAX_ROWS = 100;
 const MAX_OPEN = 20;
 
 /** Ids and titles, newest first. Those of another login are not shown. */
-const own = signal<readonly ConversationRow[]>(read());
+const own = signal<readonly ConversationRow[]>([]);
 const known = signal<readonly ConversationRow[]>([]);
 const open = new Map<string, Conversation>();
+/** Conversations that have no context yet. */
+export const fresh = new Set<Conversation>();
 
 /** All conversations that can be opened, newest first. */
 export const rows = computed<readonly ConversationRow[]>(() => {
@@ -38,9 +40,24 @@ function keyOf(agent: string, context: string): string {
 
 /** Under which the list is kept: another caller must not see it. */
 function storageKey(): string {
-  const caller = session.peek()?.caller;
-  return `${KEY}:${caller?.tenant ?? ""}:${caller?.name ?? ""}`;
+  return `${KEY}:${callerKey.peek()}`;
 }
+
+// The caller is known only when the session was read, and may be another one later.
+let ownKey: string | null = null;
+effect(() => {
+  void callerKey.value;
+  if (storageKey() === ownKey) return; // the session was only read again
+  ownKey = storageKey();
+  own.value = read();
+});
+
+forgetWithCaller(() => {
+  for (const conversation of new Set([...open.values(), ...fresh])) conversation.close();
+  open.clear();
+  fresh.clear();
+  known.value = [];
+});
 
 function read(): ConversationRow[] {
   try {
@@ -130,6 +147,3 @@ export function watchConnection(): () => void {
     }
   });
 }
-
-/** Conversations that have no context yet. */
-export const fresh = new Set<Conversation>();

@@ -2,6 +2,7 @@
 // Lines are held by `wire_log`, also while another page is shown; the server records only while this page is open.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { forgetWithCaller } from "../../api/session.ts";
 import { openChannel } from "../../api/stream.ts";
 import { useCommands } from "../../commands.ts";
 import { query, setQuery } from "../../router.ts";
@@ -17,6 +18,7 @@ import { isFiltering, matches, NO_FILTER, WireLog, type WireFilter } from "./wir
 const SHOW_MS = 120;
 
 const log = new WireLog();
+forgetWithCaller(() => log.clear());
 
 export default function WirePage() {
   const filter = filterOf(query.value);
