@@ -6,6 +6,7 @@ parley serve tests_browser/scripted_agents.py:scripted tests_browser/scripted_ag
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator
 
 from parley import Agent, File, Turn
@@ -53,16 +54,27 @@ SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><script>par
 
 scripted = Agent("Scripted", description="Does what the first word of a message says.")
 
+gates: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
+"""What replies wait for in their middle, by name."""
+
 
 @scripted.skill(examples=["say hello", "count 20"])
 async def obey(turn: Turn) -> AsyncIterator[object]:
-    """Do what the first word says: say, count, markdown, ask, form, files, table, fail, steps, wait, chunks, big."""
+    """Do what the first word says: say, count, gated, open, markdown, ask, form, files, table, fail, steps, wait, …"""
     verb, *rest = turn.text.split() or [""]
     match verb:
         case "count":
             for number in range(int(rest[0])):
                 yield f"{number} "
                 await asyncio.sleep(float(rest[1]) if len(rest) > 1 else 0.01)
+        case "gated":  # as many numbers as `count`, with a wait before one of them until `open` names the gate
+            for number in range(int(rest[0])):
+                if number == int(rest[1]):
+                    await gates[rest[2]].wait()
+                yield f"{number} "
+        case "open":
+            gates[rest[0]].set()
+            yield "Opened."
         case "chunks":
             for number in range(int(rest[0])):
                 yield f"{number} "

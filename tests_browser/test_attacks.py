@@ -167,9 +167,13 @@ def test_the_policy_of_the_page_lets_nothing_else_run(browser: Browser, served: 
         "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.ran = 1'}))"
     )
     assert page.evaluate("window.ran") is None
-    refusals = "addEventListener('securitypolicyviolation', (event) => (window.refused = event.blockedURI))"
-    page.evaluate(f"{refusals}; fetch('https://attacker.invalid/').catch(() => 0)")
-    assert page.evaluate("window.refused") == "https://attacker.invalid/"
+    # The browser reports what it has refused a moment after the request has failed.
+    refused = page.evaluate("""new Promise((resolve) => {
+        addEventListener("securitypolicyviolation", (event) => resolve(event.blockedURI));
+        setTimeout(resolve, 20_000);
+        fetch("https://attacker.invalid/").catch(() => 0);
+    })""")
+    assert refused == "https://attacker.invalid/"
     page.context.close()
 
 

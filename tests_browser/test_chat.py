@@ -8,14 +8,16 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests_browser.chatting import copied, count_text, ended, log, open_chat, say
-from tests_browser.servers import Server
+from tests_browser.servers import Server, send
 
 
 def test_a_reply_is_streamed_and_the_link_of_its_conversation_shows_it_again(page: Page, served: Server) -> None:
     open_chat(page, served)
-    say(page, "count 60")
+    say(page, "gated 60 30 streamed")
     expect(log(page)).to_contain_text("0 1 2 3")
-    expect(log(page)).not_to_contain_text("58 59")  # it comes while it is shown
+    expect(log(page)).to_contain_text("27 28 29")
+    expect(log(page)).not_to_contain_text("30 31")
+    send(f"{served.url}/agents/scripted", "open streamed")
     expect(log(page)).to_contain_text("57 58 59")
     ended(page)
     link = page.url
@@ -26,11 +28,12 @@ def test_a_reply_is_streamed_and_the_link_of_its_conversation_shows_it_again(pag
 
 def test_a_page_that_is_loaded_again_in_the_middle_of_a_stream_goes_on_with_it(page: Page, served: Server) -> None:
     open_chat(page, served)
-    say(page, "count 100 0.03")
-    expect(log(page)).to_contain_text("8 9 10")
+    say(page, "gated 100 50 loaded-again")
+    expect(log(page)).to_contain_text("47 48 49")
     page.reload()
-    expect(log(page)).to_contain_text("8 9 10")
-    expect(log(page)).not_to_contain_text("98 99")
+    expect(log(page)).to_contain_text("47 48 49")
+    expect(log(page)).not_to_contain_text("50 51")
+    send(f"{served.url}/agents/scripted", "open loaded-again")
     ended(page)
     expect(log(page)).to_contain_text(count_text(100))
     expect(log(page).get_by_role("article")).to_have_count(1)

@@ -78,6 +78,7 @@ def test_the_palette_finds_an_agent_and_gives_the_focus_back(page: Page, served:
     page.keyboard.press("Escape")
     expect(field).to_be_focused()
     page.keyboard.press("Control+k")
+    expect(palette).to_be_focused()
     page.keyboard.type("chat scripted")
     expect(page.get_by_role("option", name="Chat with Scripted")).to_have_attribute("aria-selected", "true")
     page.keyboard.press("Enter")
@@ -165,9 +166,11 @@ def test_screen_readers_hear_a_streamed_reply_by_the_sentence(page: Page, served
     ended(page)
     expect(log(page)).to_contain_text("This is sentence 3.")
     heard: list[str] = []
-    while not any("sentence 3." in text for text in heard):  # a sentence may have to wait for the one before it
-        page.wait_for_timeout(100)
+    for _ in range(200):  # a sentence may have to wait for the one before it
         heard = page.evaluate("heard")
+        if any("sentence 3." in text for text in heard):
+            break
+        page.wait_for_timeout(100)
     spoken = [text for text in heard if "sentence" in text]
     assert " ".join(spoken).count("This is sentence") == 4  # each is heard, and once
     assert all(re.search(r"\.\s*$|\.\xa0$", text) for text in spoken), spoken  # and whole

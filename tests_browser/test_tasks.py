@@ -123,13 +123,13 @@ def test_a_timeline_has_every_event_with_number_time_size_pause_and_kind(page: P
     task = send(agent(server), "count 5 0.6")["id"]
     open_task(page, server, task, view="timeline")
     events = page.get_by_role("listbox", name="Events").get_by_role("option")
-    third = r"^7 \d\d:\d\d:\d\d\.\d{3} \+\d+ ms artifact 3 \d+ B"
+    third = r"^7 \d\d:\d\d:\d\d\.\d{3} \+(\d+ ms|\d+\.\d s) artifact 3 \d+ B"
     expect(page.get_by_role("option", name=re.compile(third))).to_be_visible()
     expect(events.first).to_contain_text("created")
     assert [int(text.split()[0]) for text in events.all_inner_texts()] == list(range(1, events.count() + 1))
     kinds = page.get_by_role("group", name="Kinds of events")
     kinds.get_by_role("button", name="artifact").click()
-    expect(events.filter(has_text="+6")).to_have_count(0)
+    expect(events.filter(has_text="artifact")).to_have_count(0)
 
 
 def test_a_timeline_that_is_open_while_the_server_is_killed_misses_no_event(page: Page, server: Server) -> None:
@@ -156,19 +156,18 @@ def test_the_slider_shows_the_task_as_it_was_after_each_event(page: Page, server
     expect(then).not_to_contain_text("0 1")
     slider = page.get_by_role("slider", name="Task after event")
     slider.focus()
-    for _ in range(30):
-        if "0 1 2" in then.inner_text():
-            break
+    events = page.request.get(f"{server.console}api/tasks/{task}/log?agent=scripted").json()["events"]
+    (at,) = [event["seq"] for event in events if event["kind"] == "artifact" and event["summary"].strip() == "2"]
+    for number in range(2, at + 1):
         slider.press("ArrowRight")
-        page.wait_for_timeout(250)  # the content follows the slider a moment later
+        expect(slider).to_have_value(str(number))
     expect(then).to_contain_text("0 1 2")
-    expect(then).not_to_contain_text("0 1 2 3 4")
-    at = slider.input_value()
+    expect(then).not_to_contain_text("2 3")
     expect(page).to_have_url(re.compile(f"at={at}"))
     page.reload()
     expect(then).to_contain_text("0 1 2")
-    expect(then).not_to_contain_text("0 1 2 3 4")
-    assert slider.input_value() == at
+    expect(then).not_to_contain_text("2 3")
+    expect(slider).to_have_value(str(at))
 
 
 def test_an_event_is_shown_in_each_dialect_and_binding(page: Page, server: Server) -> None:
@@ -279,7 +278,7 @@ def test_a_webhook_that_fails_says_why_and_gets_everything_when_it_works_again(p
         card.get_by_role("button", name="Send again from…").click()
         page.get_by_role("dialog").get_by_role("button", name="Send again").click()
         expect(page.locator(".toast-text", has_text="are being sent again")).to_be_visible()
-        for _ in range(100):
+        for _ in range(400):
             if len(hook.received) > before:
                 break
             page.wait_for_timeout(50)
