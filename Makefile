@@ -53,7 +53,8 @@ console-test: .venv/.installed ## Check the types of the page of the console, ru
 
 BROWSER_PEERS := a2a-sdk-1.3.0 a2a-sdk-0.3.26 fasta2a a2a-js chromium
 browser: .venv/.installed console $(BROWSER_PEERS:%=.peers/%/.installed) ## Drive the console in a real Chromium, against real servers: some minutes.
-	$(BIN)/pytest -q -n 2 --dist loadfile tests_browser
+	$(BIN)/pytest -q -n 2 --dist loadfile tests_browser --ignore=tests_browser/test_speed.py
+	$(BIN)/pytest -q tests_browser/test_speed.py
 
 cluster: PORT ?= 8080
 cluster: .venv/.installed ## Start PostgreSQL, NATS, three replicas and a balancer at http://127.0.0.1:8080, and say what to kill. Also PORT=, FOLDER=.

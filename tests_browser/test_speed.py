@@ -1,4 +1,7 @@
-"""The page stays fast: every figure of `speed` is within its budget and a half, because machines are noisy."""
+"""The page stays fast: every figure of `speed` is within its budget and a half, because machines are noisy.
+
+`make browser` runs these alone, after the others: a second browser beside this one would be measured too.
+"""
 
 from __future__ import annotations
 
