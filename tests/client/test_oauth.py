@@ -886,6 +886,13 @@ async def test_a_card_and_a_challenge_together_make_a_scope(
     assert [form["scope"] for form in issuer.forms] == asked
 
 
+def test_a_long_challenge_is_read_in_one_pass() -> None:
+    refusal = UnauthenticatedError("No")
+    for part in (",", " ", 'a="', "a ", "a= "):  # the square of that takes more than the deadline of a test
+        challenge = {"www-authenticate": f"Bearer {part * 1_000_000}@"}
+        assert with_challenge(refusal, challenge) is refusal
+
+
 class Door:
     """Stands before an agent, as gateways do, and refuses the first calls in its own words."""
 

@@ -177,6 +177,11 @@ def test_snake_case_inside_metadata_is_nobodys_business() -> None:
     assert read(send(b', "metadata": {"snake_case": 1}')).message.metadata == {"snake_case": 1}
 
 
+def test_a_text_of_underscores_is_not_searched_from_each_of_them() -> None:
+    text = "_" * 2_000_000  # the square of that takes more than the deadline of a test
+    assert read(send(parts=b'[{"text": "%s"}]' % text.encode())).message.parts == (TextPart(text),)
+
+
 def test_an_enum_number_that_nobody_knows_is_refused() -> None:
     for number in (99, -1):
         with pytest.raises(InvalidParamsError) as caught:

@@ -161,6 +161,12 @@ def test_a_page_that_is_built_to_be_slow_is_given_up(unit: str) -> None:
     assert html_text(unit * 300_000, max_characters=100, seconds=60).is_cut
 
 
+def test_blanks_are_not_searched_from_each_of_them() -> None:
+    blanks = " " * 1_000_000  # the square of that takes more than the deadline of a test
+    page = html_text(f"<pre>a{blanks}b{blanks}\nc</pre>", max_characters=3_000_000)
+    assert page.text == f"a{blanks}b\nc"
+
+
 def test_a_page_whose_text_comes_too_late_is_given_up() -> None:
     assert html_text("<svg>" * 10_000, max_characters=100, seconds=0).is_cut
 

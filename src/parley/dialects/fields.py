@@ -147,7 +147,9 @@ def parse(raw: bytes, *, max_depth: int = MAX_DEPTH) -> JsonValue:
     return value
 
 
-_SNAKE_CASE_NAME = re.compile(rb'_[a-z0-9_]+"\s*:')  # begins with the rare letter: a fifth of the time of a whole name
+# Begins with the rare letter: a fifth of the time of a whole name. And with the last one of a name: if others might
+# follow it, a text of nothing else would be scanned from each of them.
+_SNAKE_CASE_NAME = re.compile(rb'_[a-z0-9]+"\s*:')
 _DIGITS_AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _LONG_NUMBER = b"0" * 19  # the shortest integer beyond 63 bits has as many digits
 

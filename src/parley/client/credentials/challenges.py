@@ -17,9 +17,7 @@ SCOPE = "scope"
 RESOURCE_METADATA = "resource_metadata"
 """The error detail that holds the URL of the protected resource metadata."""
 
-_PART = re.compile(
-    r'[\s,]*(?:(?P<name>[\w-]+)\s*=\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s,"]*))|(?P<scheme>[\w-]+))'
-)
+_PART = re.compile(r'(?P<name>[\w-]+)\s*=\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s,"]*))|(?P<scheme>[\w-]+)')
 _SCOPES = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*")  # RFC 6749 section 3.3
 
 

@@ -46,7 +46,9 @@ _PARAGRAPHS = frozenset(
     }
 )
 _LINES = frozenset({"caption", "dd", "div", "dt", "figcaption", "li", "summary", "tr"})
-_BEFORE_NEWLINE = re.compile(r"[ \t]+(?=\n)")
+_BEFORE_NEWLINE = re.compile(
+    r"(?<![ \t])[ \t]+(?=\n)"
+)  # from the first blank only, or else its time would be quadratic
 
 
 @dataclass(frozen=True, slots=True)
