@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
 from pathlib import Path
 
@@ -73,6 +74,18 @@ async def test_assets_are_kept_for_ever_and_compressed_as_the_browser_likes(fold
         headers = {"Accept-Encoding": "br", "If-None-Match": etag}
         known = await browser.get(f"/console/{SCRIPT}", headers=headers)
         assert (known.status_code, known.content) == (304, b"")
+
+
+async def test_an_asset_is_compressed_in_whatever_order_its_files_were_written(folder: Path) -> None:
+    """Installers write the files of a wheel in any order. The index keeps its name, so it may have an old form."""
+    compressed = {SCRIPT: "br", "index.html": None}
+    for name in compressed:
+        (folder / f"{name}.br").write_bytes(b"brotli")
+        os.utime(folder / f"{name}.br", (0, 0))
+    async with console_of(echo_agent(), folder=folder) as server, server.program() as browser:
+        for name, encoding in compressed.items():
+            async with browser.stream("GET", f"/console/{name}", headers={"Accept-Encoding": "br"}) as reply:
+                assert reply.headers.get("content-encoding") == encoding
 
 
 async def test_the_page_runs_only_its_own_scripts_and_nobody_frames_it(folder: Path) -> None:

@@ -121,9 +121,12 @@ class StaticFiles:
 
 def _read(path: Path, name: str) -> StaticFile:
     forms = {"": path.read_bytes()}
+    # Where the name follows from the content, no compressed form is out of date; nor does its time say so, because
+    # installers write the files of a wheel in any order.
+    oldest = 0 if _HASHED.fullmatch(name) else path.stat().st_mtime_ns
     for encoding, suffix in ENCODINGS:
         compressed = path.with_name(path.name + suffix)
-        if compressed.is_file() and compressed.stat().st_mtime_ns >= path.stat().st_mtime_ns:
+        if compressed.is_file() and compressed.stat().st_mtime_ns >= oldest:
             forms[encoding] = compressed.read_bytes()
     return StaticFile(name, hashlib.sha256(forms[""]).hexdigest()[:20], forms)
 
