@@ -97,7 +97,8 @@ class Door:
     listener: Listener
     app: Seen
     port: int
-    now: float = 1000.0
+    now: float
+    """It begins as the loop's time, by which the listener looks on its own."""
 
     def later(self, seconds: float) -> None:
         """The clock moves, and the listener looks."""
@@ -126,7 +127,7 @@ async def opened(limits: ListenerLimits = LIMITS, **options: Any) -> AsyncGenera
     listener = Listener(app, limits=limits, **options)
     with fail_after(10):
         await listener.start([bound])
-        door = Door(listener, app, bound.getsockname()[1])
+        door = Door(listener, app, bound.getsockname()[1], asyncio.get_running_loop().time())
         door.later(0)
         try:
             yield door
