@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from anyio import create_task_group, lowlevel
 
-from parley import Agent, Turn
+from parley import Agent, Recovery, Turn
 from parley.cluster.hints import Hint, HintKind, LocalHints
 from parley.engine.credentials import CREDENTIALS
 from parley.engine.engine import Engine
@@ -521,6 +521,40 @@ async def test_a_worker_claims_only_what_it_has_room_to_run() -> None:
         assert sorted(head.holder for head in heads if head) == [""] * 3 + ["second"] * 2
         gate.set()
         await workers.until(lambda: len(begun) == 7)
+
+
+async def test_the_work_of_a_worker_that_appears_while_another_one_looks_for_tasks_is_left_to_it() -> None:
+    """A read of the store may take seconds, for example while its connection is replaced."""
+    begun = list[str]()
+
+    async def handler(turn: Turn) -> str:
+        begun.append(turn.text)
+        await asyncio.Event().wait()
+        return "never"
+
+    async with Workers(handler, on_restart=Recovery.FAIL) as workers:
+        old = await workers.join("old")
+        tasks: Any = old.engine.store.tasks
+        orphaned, looks, may_look = tasks.orphaned, asyncio.Event(), asyncio.Event()
+
+        async def slow(*values: Any, **named: Any) -> Any:
+            looks.set()
+            await may_look.wait()
+            return await orphaned(*values, **named)
+
+        tasks.orphaned = slow
+        old.engine.claims.claim_now()
+        await looks.wait()
+        new = await workers.join("new")
+        task = await new.start("go", "m-1")
+        await workers.until(lambda: begun)
+        may_look.set()
+        for _ in range(20):
+            await workers.clock.advance(0.5)
+        assert (await new.get(task)).status.state is TaskState.WORKING
+        head = await workers.store.tasks.head(TaskKey(Owner("", ""), task.id))
+        assert head is not None
+        assert (head.holder, head.attempts) == ("new", 1)
 
 
 async def test_workers_answer_a_message_directly_once_and_another_answers_if_one_fails_or_dies() -> None:

@@ -113,6 +113,7 @@ class SimulatedWorker:
         self.name = name
         self.world = world
         self.clock = FakeClock(datetime(2026, 1, 1, tzinfo=UTC))
+        self._believed_dead: frozenset[str] = frozenset()
         self.clock.jump(0 if world.is_orderly else world.chance.choice([0, 0, -CLOCK_ERROR, CLOCK_ERROR]))
         self.store = PausableStore(MemoryStore(world.database), self._misjudge, self._latency)
         store = cast("Store", self.store)
@@ -135,10 +136,14 @@ class SimulatedWorker:
         return self.world.chance.choice([0, 0, 0, 3, 20])
 
     def _misjudge(self, live: frozenset[str]) -> frozenset[str]:
-        """A worker with a wrong clock believes live ones to be dead."""
-        if self.world.is_calm or self.world.is_orderly or self.world.chance.random() < 0.9:
+        """A worker with a wrong clock believes live ones to be dead, for a few looks."""
+        chance = self.world.chance
+        if self.world.is_calm or self.world.is_orderly:
             return live
-        return frozenset([name for name in sorted(live) if self.world.chance.random() < 0.5])
+        if chance.random() < 0.25:
+            is_right = chance.random() < 0.9
+            self._believed_dead = frozenset([name for name in sorted(live) if not is_right and chance.random() < 0.5])
+        return live - self._believed_dead
 
     async def start(self) -> None:
         await self.deliveries.start()

@@ -108,7 +108,9 @@ class Claims:
         live = await engine.store.leases.live() | {engine.lease.worker}
         orphaned = partial(engine.store.tasks.orphaned, live, now=now, limit=CLAIMED_AT_ONCE)
         heads = await orphaned(agents=engine.agents(with_room=True), after=self._after)
-        for head in self._own_share(heads, live):
+        if any(head.holder for head in heads):  # perhaps a worker that has appeared since the live ones were read
+            live |= await engine.store.leases.live()
+        for head in self._own_share([head for head in heads if head.holder not in live], live):
             program = engine.find_program(head.agent)
             if program is None or engine.runs.find(head.key) is not None:
                 continue
