@@ -11,7 +11,7 @@ the registry, `store` is a URL or a store, `options` are those of the app. To st
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -143,14 +143,24 @@ class ReadEvent:
 
 
 async def read_events(
-    client: httpx2.AsyncClient, method: str, path: str, *, until: str | None = None, **request: Any
+    client: httpx2.AsyncClient,
+    method: str,
+    path: str,
+    *,
+    until: str | None = None,
+    on_begin: Callable[[], object] = lambda: None,
+    **request: Any,
 ) -> list[ReadEvent]:
-    """The events of a native stream, to its end or to the first of a name. The reply must be a stream."""
+    """The events of a native stream, to its end or to the first of a name. The reply must be a stream.
+
+    `on_begin` is called when it has begun.
+    """
     found: list[ReadEvent] = []
     async with client.stream(method, path, **request) as reply:
         if reply.status_code != 200:
             raise AssertionError(f"{reply.status_code}: {(await reply.aread()).decode()}")
         assert reply.headers["content-type"] == "text/event-stream; charset=utf-8"
+        on_begin()
         decoder = Decoder()
         async for chunk in reply.aiter_bytes():
             for frame in decoder.feed(chunk):

@@ -30,7 +30,7 @@ from tests.host.approving_host import RULE, definition
 from tests.host.approving_host import models as writing_models
 from tests.host.function_model import FunctionModel
 from tests.host.replica_hosts import replica_hosts
-from tests.host.running_host import RunningHost, read_events, running_host
+from tests.host.running_host import ReadEvent, RunningHost, read_events, running_host
 from tests.host.stores import MemoryDatabase, MemoryStore, ProcessDatabase
 
 pytestmark = [pytest.mark.anyio, pytest.mark.deadline(60)]
@@ -47,6 +47,16 @@ async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
 async def say(client: httpx2.AsyncClient, text: str, *, agent: str = "writer", **members: Any) -> dict[str, Any]:
     events = await read_events(client, "POST", f"/v1/agents/{agent}/chat", json={"message": text, **members})
     return event_named(events, "done")
+
+
+async def begun_stream(client: httpx2.AsyncClient, path: str, text: str) -> asyncio.Task[list[ReadEvent]]:
+    """The events of a message, whose stream has begun."""
+    has_begun = asyncio.Event()
+    reading = asyncio.create_task(read_events(client, "POST", path, json={"message": text}, on_begin=has_begun.set))
+    beginning = asyncio.create_task(has_begun.wait())
+    await asyncio.wait({reading, beginning}, return_when=asyncio.FIRST_COMPLETED)
+    beginning.cancel()
+    return reading
 
 
 # --- what is noted ----------------------------------------------------------------------------------------------------
@@ -178,12 +188,11 @@ async def test_a_tenant_is_known_everywhere_when_it_is_created_and_stopped_every
         client = await two.client(created.json()["token"])
         assert {agent["id"] for agent in (await client.get("/v1/agents")).json()["agents"]} >= {"calculator"}
         assert (await say(client, "hello", agent="index"))["ok"] is True
-        waiting = asyncio.create_task(say(client, "wait", agent="index"))
-        await until(lambda: _has_runs(two))
+        waiting = await begun_stream(client, "/v1/agents/index/chat", "wait")
         path = f"/v1/admin/tenants/{created.json()['id']}"
         assert (await two.admin.get(path)).json()["name"] == "globex"
         await one.admin.patch(path, json={"disabled": True})
-        assert (await waiting)["error"] == "The tenant was disabled."
+        assert event_named(await waiting, "done")["error"] == "The tenant was disabled."
         assert (await client.get("/v1/agents")).status_code == 401
 
 
@@ -193,16 +202,15 @@ async def test_a_token_that_is_revoked_or_replaced_in_one_process_ends_streams_i
     async with replica_hosts(models=ticks.models, has_hints=has_hints) as (one, two):
         made = (await one.acme.client.post("/v1/access/tokens", json={"name": "ci", "role": "developer"})).json()
         client = await two.client(made["token"])
-        streaming = asyncio.create_task(read_events(client, "POST", "/v1/orchestrate", json={"message": "go"}))
-        await until(lambda: _has_runs(two))
+        streaming = await begun_stream(client, "/v1/orchestrate", "go")
         await one.acme.client.delete(f"/v1/access/tokens/{made['id']}")
         assert "done" not in [event.name for event in await streaming]
         assert (await client.get("/v1/agents")).status_code == 401
-        owner = asyncio.create_task(read_events(two.acme.client, "POST", "/v1/orchestrate", json={"message": "go"}))
+        owner = await begun_stream(two.acme.client, "/v1/orchestrate", "go")
         await until(lambda: _has_runs(two, 2))
         await one.admin.post(f"/v1/admin/tenants/{one.acme.id}/rotate-token", json={})
         await owner
-        await until(lambda: _has_runs(two, 0))
+        await until(lambda: _is_idle(two))
 
 
 @HINTED
@@ -592,8 +600,8 @@ async def test_concurrent_requests_and_requests_per_minute_hold_for_all_processe
         for host in (one, two):
             assert (await host.acme.client.post("/v1/requests", json={"message": "hi"})).status_code == 202
         await counted(one, two)
-        await until(lambda: _has_runs(one, 0))
-        await until(lambda: _has_runs(two, 0))
+        for host in (one, two):
+            await until(lambda host=host: _is_idle(host))
         refused = await one.acme.client.post("/v1/requests", json={"message": "hi"})
         assert (refused.status_code, refused.json()["reason"]) == (429, "rate_limit")
 
@@ -611,5 +619,11 @@ async def test_the_tokens_of_a_day_are_those_of_all_processes() -> None:
 
 
 async def _has_runs(host: RunningHost, number: int = 1) -> bool:
-    runs = [run for run in host.host.engine.runs.all if not run.is_queued and not run.is_closed]
-    return len(runs) == number
+    """Whether so many runs are at work: it is their turn, and all processes can know that."""
+    turns = host.host.turns
+    at_work = [entry for tenant in turns.tenants() for entry in turns.at_work(tenant) if not entry.run.is_closed]
+    return len(at_work) == number
+
+
+async def _is_idle(host: RunningHost) -> bool:
+    return all(run.is_closed for run in host.host.engine.runs.all)
