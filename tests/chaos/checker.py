@@ -111,10 +111,15 @@ def tasks_end_once(evidence: Evidence) -> Iterator[Violation]:
 def tasks_say_what_they_should(evidence: Evidence) -> Iterator[Violation]:
     """A completed task says what one undisturbed run would have said; none fails, because the agent never does."""
     for task in evidence.tasks.values():
+        if not task.first_text:
+            yield Violation("the right text", task.id, "no message began it")
+            continue
         plan, text = read_plan(task.first_text), task.text_at(task.last_seq)
-        if task.state == "failed":
+        if task.state in ("failed", "rejected"):
             reason = [event["status"].get("message") for _, event in task.events if "status" in event][-1]
             yield Violation("no task fails", task.id, f"{reason}")
+        elif task.state == "completed" and plan.is_endless:
+            yield Violation("the right text", task.id, "it was completed, although it works until it is canceled")
         elif task.state == "completed" and text != plan.expected:
             yield Violation("the right text", task.id, f"{text!r} is not {plan.expected!r}")
         elif task.state == "canceled" and not plan.is_endless:
@@ -168,6 +173,9 @@ def streams_show_the_log(evidence: Evidence) -> Iterator[Violation]:
 def _difference(stream: Streamed, task: LoggedTask) -> str:
     """How a stream differs from the log; empty if it does not."""
     frames, after = list(stream.frames), stream.after
+    if not frames:
+        is_right = after is not None and after >= task.last_shown and task.state_at(after) in TERMINAL
+        return "" if is_right else "it ended as if complete and showed nothing"
     if after is None:
         first = frames.pop(0)
         after = first.seq
@@ -201,25 +209,23 @@ def answers_agree_with_the_log(evidence: Evidence) -> Iterator[Violation]:
 def webhooks_get_everything_in_order(evidence: Evidence) -> Iterator[Violation]:
     """Each webhook got every event at least once; the first deliveries are in order, and say what the log says."""
     delivered: dict[str, list[Frame]] = defaultdict(list)
+    tasks = {entry.token: entry.task for entry in evidence.entries if isinstance(entry, WebhookRegistered)}
     for entry in evidence.entries:
         if isinstance(entry, Delivered):
             delivered[entry.token].append(entry.frame)
+            if entry.task != tasks.get(entry.token, entry.task):
+                yield Violation("webhooks", entry.task, f"an event of it came to {entry.token}, which is not its own")
     for entry in evidence.entries:
         if isinstance(entry, WebhookRegistered) and entry.task in evidence.tasks:
             task, frames = evidence.tasks[entry.task], delivered[entry.token]
             first = list(dict.fromkeys(frames))
-            begin = 0 if entry.from_start else min([frame.seq for frame in frames], default=_last_needed(entry, task))
+            begin = min([entry.needs_after + 1, *[frame.seq for frame in frames]])
             expected = [frame for frame in task.shown if frame.seq >= begin]
             if first != expected:
                 text = f"{entry.token} got {[f.seq for f in first]} of {[f.seq for f in expected]}"
                 yield Violation("webhooks", entry.task, text)
     for task_id in evidence.undelivered:
         yield Violation("webhooks", task_id, "it is still in the outbox")
-
-
-def _last_needed(webhook: WebhookRegistered, task: LoggedTask) -> int:
-    """The number from which on a webhook of a task that existed must get all events, at the latest."""
-    return task.last_shown if webhook.was_open else task.last_shown + 1
 
 
 def nothing_is_refused(evidence: Evidence) -> Iterator[Violation]:

@@ -34,6 +34,8 @@ TERMINAL = frozenset({"completed", "failed", "canceled", "rejected"})
 WAITING = "input-required"
 TASK_NOT_CANCELABLE = -32002
 UNSUPPORTED = -32004
+ENDED = 2**62
+"""After the last number of any task."""
 
 
 class Conversation:
@@ -95,7 +97,7 @@ class Conversation:
         is_short = not (self.plan.hears or self.plan.is_endless)  # others do not end without further messages
         await self._send(f"m-{self.plan.id}", self.plan.text, configuration, waits=is_short and self.chance(0.4))
         if token:
-            self._history.note(WebhookRegistered(now(), self.client, self.task, token, from_start=True))
+            self._history.note(WebhookRegistered(now(), self.client, self.task, token, needs_after=0))
 
     async def _answer(self) -> None:
         await self._send(f"a-{self.plan.id}", self.plan.answer, {}, waits=self.chance(0.4))
@@ -155,10 +157,21 @@ class Conversation:
         params = {"taskId": self.task, "id": token, **self._webhook(token)}
         method = "CreateTaskPushNotificationConfig"
         await self._until_done(method, lambda: self._raw.call(method, params))
-        task = await self._until_done("GetTask", lambda: self._raw.call("GetTask", {"id": self.task}))
-        was_open = state_of(task) not in TERMINAL
-        entry = WebhookRegistered(now(), self.client, self.task, token, from_start=False, was_open=was_open)
-        self._history.note(entry)
+        reached = await self._until_done("SubscribeToTask", self._last_number)
+        self._history.note(WebhookRegistered(now(), self.client, self.task, token, needs_after=reached))
+
+    async def _last_number(self) -> int:
+        """The number of the last event of the task by now. Raises CallFailedError."""
+        frames = self._raw.stream("SubscribeToTask", {"id": self.task}, after=None)
+        try:
+            async with aclosing(frames) as source:
+                async for _, frame in source:
+                    return frame.seq
+        except CallRefusedError as error:
+            if error.code != UNSUPPORTED:
+                raise
+            return ENDED  # such a stream has nothing to show
+        raise CallFailedError("the stream showed nothing")
 
     def _webhook(self, token: str) -> dict[str, str]:
         return {"url": self._webhook_url, "token": token}
@@ -202,7 +215,7 @@ class Conversation:
             ended = str(error)
             self._history.note(Retried(now(), self.client, method, ended))
         finally:
-            if frames:
+            if frames or ended == "complete":
                 self._history.note(Streamed(now(), self.client, self.task, after, tuple(frames), ended))
 
     def _see(self, frame: Frame) -> None:

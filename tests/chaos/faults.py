@@ -114,13 +114,20 @@ async def terminate_backends(cluster: Cluster, random: Random) -> Struck:
 
 async def kill_backend(cluster: Cluster, random: Random) -> Struck:
     """SIGKILL of one session's process: Postgres ends all others and recovers."""
-    connection = await asyncpg.connect(cluster.postgres.url())
-    rows = await connection.fetch(SESSIONS)
-    await connection.close()
-    if not rows:
-        return Struck("none was there")
-    with suppress(ProcessLookupError):
-        os.kill(random.choice(rows)["pid"], signal.SIGKILL)
+    connection, ended = await asyncpg.connect(cluster.postgres.url()), asyncio.Event()
+    connection.add_termination_listener(lambda _: ended.set())
+    try:
+        rows = await connection.fetch(SESSIONS)
+        if not rows:
+            return Struck("none was there")
+        try:
+            os.kill(random.choice(rows)["pid"], signal.SIGKILL)
+        except ProcessLookupError:
+            return Struck("it had ended already")
+        async with asyncio.timeout(60):
+            await ended.wait()  # before that, Postgres has not noticed and still answers
+    finally:
+        connection.terminate()
     await _until_postgres_answers(cluster)
     return Struck("one of them")
 

@@ -100,17 +100,16 @@ class Canceled(Struct, frozen=True, tag="canceled"):
 
 
 class WebhookRegistered(Struct, frozen=True, tag="webhook"):
-    """A client registered a webhook. It gets all events of the task if it came with the message that began it.
+    """A client registered a webhook. It gets at least all events after the number that the log had reached by then.
 
-    If the task had not ended afterwards (`was_open`), it gets at least the last one.
+    That is 0 for one that came with the message that began the task.
     """
 
     at: float
     client: str
     task: str
     token: str
-    from_start: bool
-    was_open: bool = False
+    needs_after: int
 
 
 class Delivered(Struct, frozen=True, tag="delivered"):

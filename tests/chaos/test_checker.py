@@ -9,6 +9,7 @@ import pytest
 
 from tests.chaos.agents import RUN_NOTE
 from tests.chaos.checker import check
+from tests.chaos.conversation import ENDED
 from tests.chaos.evidence import Evidence, LoggedTask
 from tests.chaos.history import (
     Acknowledged,
@@ -81,7 +82,7 @@ FRAMES = (
 ENTRIES: list[Entry] = [
     Sent(1.0, CLIENT, "m-p", PLAN.text),
     Acknowledged(2.0, CLIENT, "m-p", TASK),
-    WebhookRegistered(2.0, CLIENT, TASK, "w", from_start=True),
+    WebhookRegistered(2.0, CLIENT, TASK, "w", needs_after=0),
     Streamed(3.0, CLIENT, TASK, None, (Frame(2, "task", "submitted", ""), *FRAMES[:2]), "ReadError"),
     Streamed(4.0, CLIENT, TASK, 5, FRAMES[2:3], "complete"),
     Sent(5.0, CLIENT, "a-p", "", TASK),
@@ -145,6 +146,12 @@ def test_a_number_that_two_writers_used_is_found() -> None:
     assert "gapless numbers" in {v.rule for v in check(Evidence({TASK: log}, LOG_ONLY, SIDE))}
 
 
+@pytest.mark.parametrize(("last_seq", "last_number"), [(16, 15), (15, 16)])
+def test_a_last_number_that_differs_from_the_log_is_found(last_seq: int, last_number: int) -> None:
+    log = LoggedTask(TASK, "completed", last_seq, (*enumerate(EVENTS[:-1], 1), (last_number, EVENTS[-1])))
+    assert "gapless numbers" in {v.rule for v in check(Evidence({TASK: log}, LOG_ONLY, SIDE))}
+
+
 def test_an_event_of_the_former_holder_after_a_claim_is_found() -> None:
     assert rules_broken(changed(7, note("run-1", "A")), LOG_ONLY) == {"one owner at a time"}
 
@@ -199,8 +206,26 @@ def test_a_wrong_final_text_is_found(text: str) -> None:
     assert rules_broken(changed(14, chunk(text)), LOG_ONLY) == {"the right text"}
 
 
-def test_a_failed_task_is_found() -> None:
-    assert rules_broken(changed(15, status("failed")), LOG_ONLY, state="failed") == {"no task fails"}
+def test_words_that_an_unfinished_task_should_not_say_are_found() -> None:
+    events = [*EVENTS[:4], chunk("p.1 ", append=False), status("input-required")]
+    entries = [entry for entry in LOG_ONLY if getattr(entry, "message", "") == "m-p"]
+    assert rules_broken(events, entries, SIDE[:1], state="input-required") == {"the right text"}
+
+
+@pytest.mark.parametrize("state", ["failed", "rejected"])
+def test_a_task_that_fails_or_is_rejected_is_found(state: str) -> None:
+    assert rules_broken(changed(15, status(state)), LOG_ONLY, state=state) == {"no task fails"}
+
+
+def test_a_task_that_works_until_it_is_canceled_and_is_completed_is_found() -> None:
+    events = [CREATED, message("m-e", ENDLESS.text), status("completed")]
+    entries: list[Entry] = [*ENTRIES, Sent(9.0, CLIENT, "m-e", ENDLESS.text)]
+    assert rules_broken(entries=entries, others=(task_of(events, "completed", "t-2"),)) == {"the right text"}
+
+
+def test_a_task_without_the_message_that_began_it_is_found() -> None:
+    other = task_of([CREATED, status("canceled")], "canceled", "t-2")
+    assert rules_broken(others=(other,)) == {"the right text"}
 
 
 def test_a_cancel_that_no_client_wanted_is_found() -> None:
@@ -268,6 +293,15 @@ def test_a_stream_that_broke_may_end_anywhere() -> None:
     assert rules_broken(entries=streamed(0, *FRAMES[:5], ended="ReadError")) == set()
 
 
+@pytest.mark.parametrize("after", [None, 0, 8, 14])
+def test_a_stream_that_ends_as_if_complete_and_shows_nothing_is_found(after: int | None) -> None:
+    assert rules_broken(entries=streamed(after)) == {"streams show the log"}
+
+
+def test_a_stream_that_goes_on_after_the_end_shows_nothing() -> None:
+    assert rules_broken(entries=streamed(15)) == set()
+
+
 def test_a_task_that_has_ended_may_be_followed_by_its_last_status() -> None:
     """As in a stream that repeats a message: its number is that of the task."""
     end = FRAMES[-1]
@@ -309,12 +343,18 @@ def test_webhooks_that_miss_an_event_or_get_them_out_of_order_are_found(frames: 
 
 
 def test_a_webhook_that_was_registered_later_gets_all_from_then_on() -> None:
-    registered = WebhookRegistered(9.0, CLIENT, TASK, "v", from_start=False)
-    late: list[Entry] = [registered, *[Delivered(9.5, "v", TASK, frame) for frame in FRAMES[3:]]]
-    assert rules_broken(entries=[*ENTRIES, *late]) == set()
-    assert rules_broken(entries=[*ENTRIES, *late[:-1]]) == {"webhooks"}
-    assert rules_broken(entries=[*ENTRIES, registered]) == set()
-    assert rules_broken(entries=[*ENTRIES, msgspec.structs.replace(registered, was_open=True)]) == {"webhooks"}
+    registered = WebhookRegistered(9.0, CLIENT, TASK, "v", needs_after=9)
+    late: list[Entry] = [Delivered(9.5, "v", TASK, frame) for frame in FRAMES[3:]]
+    assert rules_broken(entries=[*ENTRIES, registered, *late]) == set()
+    for lost in (late[:-1], late[1:], []):
+        assert rules_broken(entries=[*ENTRIES, registered, *lost]) == {"webhooks"}
+    ended = msgspec.structs.replace(registered, needs_after=ENDED)
+    assert rules_broken(entries=[*ENTRIES, ended]) == set()
+
+
+def test_a_webhook_that_gets_events_of_another_task_is_found() -> None:
+    stray = msgspec.structs.replace(ENTRIES[-1], task="t-2")
+    assert rules_broken(entries=[*ENTRIES[:-1], stray]) == {"webhooks"}
 
 
 def test_a_task_that_is_left_in_the_outbox_is_found() -> None:

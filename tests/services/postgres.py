@@ -19,9 +19,10 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from random import SystemRandom
 from typing import Any
 
 FAST = {"fsync": "off", "full_page_writes": "off"}
@@ -33,6 +34,11 @@ Not `synchronous_commit=off`: a killed server then loses commits that it has ack
 UNPRIVILEGED = "nobody"
 
 START_SECONDS = 60.0
+
+FIRST_PORT = 12_000
+EPHEMERAL_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_RANDOM = SystemRandom()
+"""Not what a test has seeded: tests that run at the same time draw different ports."""
 
 
 class Postgres:
@@ -154,10 +160,24 @@ def running_postgres(
 
 
 def free_port() -> int:
-    """A port of this machine that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port of this machine that is free now, and that nothing else is given while its server is down for a while.
+
+    The system gives ports of another range to those that ask for any.
+    """
+    while True:
+        port = _RANDOM.randrange(FIRST_PORT, _first_ephemeral_port())
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
+def _first_ephemeral_port() -> int:
+    """The first port that the system gives to those that ask for any, or that of Linux by default."""
+    with suppress(OSError):
+        first = int(EPHEMERAL_PORTS.read_text().split()[0])
+        if first > FIRST_PORT:
+            return first
+    return 32_768
 
 
 def _unprivileged_user() -> dict[str, Any]:
