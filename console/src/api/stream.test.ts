@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { effect } from "../signals.ts";
 import { cursorAfter, FIRST_PAUSE_MS, LONGEST_PAUSE_MS, PageStream, pauseBefore, SILENCE_MS } from "./stream.ts";
 
 /** A server of the contract, in memory: streams that the test feeds and breaks, and what was posted. */
@@ -11,6 +12,8 @@ class FakeServer {
   streamStatus = 200;
   openStatus = 200;
   random = 1;
+  /** What happens when the session is read. */
+  onSession = () => {};
 
   readonly page = new PageStream({
     request: async (method, url, body, options) => {
@@ -23,6 +26,8 @@ class FakeServer {
     },
     refreshSession: async () => {
       this.sessions++;
+      await Promise.resolve();
+      this.onSession();
     },
     setTimer: (callback, milliseconds) => {
       const timer = { callback, milliseconds, isCleared: false };
@@ -119,6 +124,49 @@ test("after a lost connection every channel is opened again after the last event
   await settle();
   expect(numbers).toEqual([4, 5, 6]);
   expect(server.sessions).toBe(1); // the server may have been replaced
+});
+
+test("a channel that is opened because the connection is back is opened once", async () => {
+  const server = new FakeServer();
+  server.page.connect();
+  await connected(server, "p-1");
+  server.streams[0]!.break();
+  await settle();
+  let isOpen = false;
+  effect(() => {
+    if (server.page.connection.value.state !== "connected" || isOpen) return;
+    isOpen = true;
+    server.page.open({ kind: "approvals" }, { onData: () => undefined });
+  });
+  server.fire(FIRST_PAUSE_MS);
+  await connected(server, "p-2");
+  expect(server.opened.map((post) => post.body["channel"])).toEqual(["c1"]);
+});
+
+test("what is closed because the session is another one is not opened again", async () => {
+  const server = new FakeServer();
+  const channel = server.page.open({ kind: "a2a", url: "/x", request: REQUEST }, { onData: () => undefined });
+  await connected(server, "p-1");
+  server.onSession = () => channel.close();
+  server.streams[0]!.break();
+  await settle();
+  server.fire(FIRST_PAUSE_MS);
+  await connected(server, "p-2");
+  expect(server.opened.map((post) => post.url)).toEqual(["/console/api/stream/p-1/open"]);
+});
+
+test("nothing is opened before the session was read", async () => {
+  const server = new FakeServer();
+  server.page.open({ kind: "approvals" }, { onData: () => undefined });
+  await connected(server, "p-1");
+  server.onSession = () => {
+    throw new Error("not now");
+  };
+  server.streams[0]!.break();
+  await settle();
+  server.fire(FIRST_PAUSE_MS);
+  await connected(server, "p-2");
+  expect([server.opened.length, server.page.connection.value.state]).toEqual([1, "reconnecting"]);
 });
 
 test("the pauses grow while the server is away, and begin anew once it has answered", async () => {

@@ -184,7 +184,7 @@ export class PageStream {
 
   private take(frame: Frame, abort: AbortController): void {
     if (this.abort !== abort) return;
-    if (frame.page) return this.begin(frame.page);
+    if (frame.page) return void this.begin(frame.page, abort);
     const channel = this.byName.get(frame.channel ?? "");
     if (!channel) return;
     this.attempt = 0;
@@ -195,12 +195,17 @@ export class PageStream {
     } else channel.take(frame.data);
   }
 
-  private begin(page: string): void {
+  private async begin(page: string, abort: AbortController): Promise<void> {
+    if (this.connection.value.state === "reconnecting") {
+      // The server may be of another version now, or the session another caller's: what is not for that one is closed first.
+      const isRead = await this.environment.refreshSession().then(() => true, () => false);
+      if (this.abort !== abort) return;
+      if (!isRead) return this.lose();
+    }
     this.page = page;
-    // The server may have been replaced by another version, or may have lost the session.
-    if (this.connection.value.state === "reconnecting") this.environment.refreshSession().catch(() => undefined);
-    this.connection.value = { state: "connected", since: this.environment.now() };
     for (const channel of this.channels) void this.send(channel);
+    // Last, because those who wait for it open channels.
+    this.connection.value = { state: "connected", since: this.environment.now() };
   }
 
   private async send(channel: OpenChannel): Promise<void> {
