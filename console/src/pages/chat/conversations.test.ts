@@ -4,6 +4,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { logIn, logOut, session } from "../../api/session.ts";
 import type { Agent, Session } from "../../api/types.ts";
 import { fresh, keepConversation, openConversation, rows } from "./conversations.ts";
+import { UNKNOWN_DELIVERY } from "./following.ts";
 
 const AGENT: Agent = {
   id: "r-1", name: "Far", description: "", kind: "remote", url: "/console/remote/r-1", address: "https://far.example", version: "1.0",
@@ -80,4 +81,13 @@ test("a message that is under way when its caller leaves is followed no more, an
   expect(fresh.size).toBe(0);
   conversation.lose();
   expect(exchange.phase).toBe("sending"); // nobody follows it: a loss of the connection would have been noted
+});
+
+test("a message to an agent elsewhere is not sent again when the connection breaks while another page is shown", async () => {
+  await logInAs("ada");
+  const conversation = openConversation(AGENT, "");
+  fresh.add(conversation);
+  const exchange = conversation.send([{ text: "run this once" }]); // the server of this test refuses the stream
+  await vi.waitFor(() => expect(exchange.phase).toBe("unsent"));
+  expect(exchange.error).toBe(UNKNOWN_DELIVERY);
 });

@@ -137,13 +137,11 @@ export async function loadKnown(agent: Agent): Promise<void> {
   }
 }
 
-/** Tell open conversations about the connection of the page, from now on. */
-export function watchConnection(): () => void {
-  return effect(() => {
-    const { state } = connection.value;
-    for (const conversation of new Set([...open.values(), ...fresh])) {
-      if (state === "reconnecting") conversation.lose();
-      else if (state === "connected") conversation.regain();
-    }
-  });
-}
+// Open conversations hear of the connection also while another page is shown: what is not to be sent twice is closed then.
+effect(() => {
+  const { state } = connection.value;
+  for (const conversation of new Set([...open.values(), ...fresh])) {
+    if (state === "reconnecting") conversation.lose();
+    else if (state === "connected") conversation.regain();
+  }
+});

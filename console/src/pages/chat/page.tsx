@@ -19,7 +19,7 @@ import { filesIn } from "./attachments.ts";
 import { Composer } from "./composer.tsx";
 import type { Conversation } from "./conversation.ts";
 import { ConversationList } from "./conversation_list.tsx";
-import { fresh, keepConversation, loadKnown, openConversation, watchConnection } from "./conversations.ts";
+import { fresh, keepConversation, loadKnown, openConversation } from "./conversations.ts";
 import { Draft } from "./draft.ts";
 import type { Exchange } from "./exchange.ts";
 import type { ExchangeActions } from "./exchange_view.tsx";
@@ -33,7 +33,6 @@ export default function ChatPage({ params }: PageProps) {
   useEffect(() => {
     if (only) navigate(links.chat(only.id) + location.search, { replace: true });
   }, [only]);
-  useEffect(watchConnection, []);
   if (error && !agents) return <Page title="Chat"><Problem error={error} retry={reload} /></Page>;
   if (!agents || only) return <Page title="Chat"><Progress text="Loading agents…" /></Page>;
   if (!agent) return <ChooseAgent agents={agents} wanted={params["agent"]} />;
