@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from joserfc.jwk import ECKey
+from joserfc.jwk import ECKey, RSAKey
 
 from parley.client.client import Client
 from parley.client.credentials.credentials import Credentials
@@ -586,3 +586,11 @@ def test_of_a_key_set_those_keys_count_that_sign_cards() -> None:
         {**public, "kid": "e", "use": "sig"},
     ]
     assert sorted(read_key_set(json.dumps({"keys": keys}).encode())) == ["a", "e"]
+
+
+def test_private_members_of_a_key_set_are_not_looked_at() -> None:
+    whole = RSAKey.generate_key(2048).as_dict(private=True)
+    # An exponent of any length would be accepted, or refused after up to minutes.
+    keys = [{**whole, "kid": "whole"}, {**whole, "kid": "long", "d": "x" * 5_000}]
+    found = read_key_set(json.dumps({"keys": keys}).encode())
+    assert {key_id: key.is_private for key_id, key in found.items()} == {"whole": False, "long": False}

@@ -474,6 +474,11 @@ def test_keys_that_are_too_short_are_passed_over() -> None:
         assert read_keys({"keys": [short]}) == []
 
 
+def test_private_members_of_keys_are_not_looked_at() -> None:
+    published = RSAKey.generate_key(2048).as_dict(private=True)
+    assert [key.is_private for key in read_keys({"keys": [published, {**published, "d": "x" * 5_000}]})] == [False] * 2
+
+
 def test_keys_that_cannot_verify_are_passed_over() -> None:
     good = new_key("good").as_dict(private=False)
     others = [

@@ -39,6 +39,7 @@ cause more work than that."""
 
 _KEY_CLASSES = {"RSA": RSAKey, "EC": ECKey, "OKP": OKPKey}
 _MIN_RSA_BITS = 2048  # NIST SP 800-131A
+_PRIVATE_MEMBERS = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth"})  # RFC 7518 sections 6.2.2 and 6.3.2, RFC 8037
 
 
 class CardForm(StrEnum):
@@ -91,6 +92,11 @@ def load_key(source: CardKey | Mapping[str, object] | str | bytes) -> CardKey:
         raise LocalProtocolError(f"The key cannot be read: {exc}") from exc
     algorithm_of(key)
     return key
+
+
+def public_members(jwk: Mapping[str, object]) -> dict[str, object]:
+    """A JWK of a key set without private members: to import them takes as long as the sender of the set likes."""
+    return {name: value for name, value in jwk.items() if name not in _PRIVATE_MEMBERS}
 
 
 def _import_key(source: CardKey | Mapping[str, object] | str | bytes) -> CardKey:

@@ -23,6 +23,7 @@ from parley.protocol.signing import (
     ProtectedHeader,
     VerifiedSignature,
     load_key,
+    public_members,
     signature_headers,
     verify_card,
 )
@@ -162,7 +163,7 @@ def read_key_set(body: bytes) -> dict[str, CardKey]:
         if not isinstance(key_id, str) or jwk.get("use", "sig") != "sig":
             continue
         try:
-            keys.setdefault(key_id, load_key(jwk))
+            keys.setdefault(key_id, load_key(public_members(jwk)))
         except LocalProtocolError:
             continue  # a kind of key that does not sign cards
     return keys

@@ -46,9 +46,7 @@ _PARAGRAPHS = frozenset(
     }
 )
 _LINES = frozenset({"caption", "dd", "div", "dt", "figcaption", "li", "summary", "tr"})
-_BEFORE_NEWLINE = re.compile(
-    r"(?<![ \t])[ \t]+(?=\n)"
-)  # from the first blank only, or else its time would be quadratic
+_BEFORE_NEWLINE = re.compile(r"(?<![ \t])[ \t]+(?=\n)")  # from the first blank only: otherwise its time is quadratic
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from joserfc.jwk import DictKey, ECKey, OKPKey, RSAKey
 
 from parley.protocol.errors import UnavailableError
 from parley.protocol.jsonvalue import JsonObject, JsonValue
+from parley.protocol.signing import public_members
 from parley.server.security.schemes.scheme import Refused
 
 PublicKey: TypeAlias = RSAKey | ECKey | OKPKey
@@ -123,7 +124,7 @@ def _read_key(entry: dict[str, Any]) -> PublicKey | None:
     if key_class is None or entry.get("use", "sig") != "sig":
         return None
     try:
-        key = key_class.import_key(cast("DictKey", entry))
+        key = key_class.import_key(cast("DictKey", public_members(entry)))
     # joserfc warns about short RSA keys, which raises if warnings are errors; an unknown curve raises KeyError.
     except (JoseError, SecurityWarning, UnsupportedAlgorithm, ValueError, TypeError, KeyError):
         return None
