@@ -39,6 +39,22 @@ def test_a_page_that_is_loaded_again_in_the_middle_of_a_stream_goes_on_with_it(p
     expect(log(page).get_by_role("article")).to_have_count(1)
 
 
+NOTE_ADDRESS_WHEN_SHOWN = """text => {
+  const log = document.querySelector("[role=log]");
+  const look = () => { if (log.textContent.includes(text)) window.addressWhenShown ??= location.pathname; };
+  new MutationObserver(look).observe(log, {subtree: true, childList: true, characterData: true});
+}"""
+
+
+def test_the_address_of_a_conversation_is_there_before_its_reply_is_shown(page: Page, served: Server) -> None:
+    """Otherwise a page that is loaded again at that moment shows an empty conversation."""
+    open_chat(page, served)
+    page.evaluate(NOTE_ADDRESS_WHEN_SHOWN, "You said: say hello")
+    say(page, "say hello")
+    ended(page)
+    assert page.evaluate("window.addressWhenShown").startswith("/console/chat/scripted/")
+
+
 def test_several_conversations_are_kept_apart_and_each_is_a_click_away(page: Page, served: Server) -> None:
     open_chat(page, served)
     say(page, "say the first")

@@ -3,7 +3,7 @@
 import "../../styles/chat.css";
 import { untracked } from "../../signals.ts";
 import type { RefObject } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api, path } from "../../api/http.ts";
 import { has } from "../../api/session.ts";
 import type { Agent, AgentDetails, AgentList } from "../../api/types.ts";
@@ -114,7 +114,7 @@ function Chat({ agent, agents, context }: ChatProps) {
   );
 }
 
-/** Announce what is on the screen only; put the context into the address once it is known. */
+/** Announce what is on the screen only; put the context into the address before anything of a reply is on the screen. */
 function useShown(conversation: Conversation, context: string) {
   const known = conversation.contextId.value;
   useEffect(() => {
@@ -125,7 +125,7 @@ function useShown(conversation: Conversation, context: string) {
       if (conversation.exchanges.peek().length === 0 || conversation.contextId.peek()) fresh.delete(conversation);
     };
   }, [conversation]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!known || context === known || conversation.exchanges.peek().length === 0) return;
     const first = conversation.exchanges.peek()[0]?.message?.parts?.find((part) => part.text)?.text ?? "";
     keepConversation(conversation, first);
