@@ -252,7 +252,7 @@ async def keeps_secrets(request: ModelRequest) -> AsyncIterator[str]:
     if request.agent_id == "vault-keeper":
         yield "The vault holds seven bars."
     elif not request.results:
-        yield "/mem write The combination is 4711.\n"
+        yield "/mem write The combination is xyzzy.\n"
         yield "/write --persist ledger.csv\ngold;7\n/endwrite\n"
         yield "/agent vault-keeper Count the bars.\n"
     elif request.last_results == 3:
@@ -291,7 +291,7 @@ async def test_a_remote_agent_is_told_the_message_and_nothing_of_the_tenant() ->
         assert sent.keys() <= {"messageId", "role", "parts", "metadata", "contextId"}
         assert sent["parts"] == [{"text": "Translate: good morning"}]
         assert sent["metadata"] == {DELEGATION: {"depth": 1}}
-    private += [running.acme.token, "acme", "vault", "4711", "ledger", "gold", "bars", "index", ORIGIN, CONTEXT_PREFIX]
+    private += [running.acme.token, "acme", "vault", "xyzzy", "ledger", "gold", "bars", "index", ORIGIN, CONTEXT_PREFIX]
     everything = f"{recorder.headers} {recorder.bodies}".lower()
     assert [secret for secret in private if secret.lower() in everything] == []
     expected = {"host", "accept", "accept-encoding", "user-agent", "a2a-version", "content-type", "content-length"}

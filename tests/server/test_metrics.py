@@ -157,7 +157,8 @@ def test_ids_never_become_labels() -> None:
     with telemetry.call(a_call(task_id="task-4711", context_id="context-4711", address="192.0.2.1")):
         pass
     _, text = metrics.render()
-    assert b"4711" not in text
+    assert b"task-4711" not in text
+    assert b"context-4711" not in text
     assert b"alice" not in text
     assert b"192.0.2.1" not in text
 
