@@ -25,6 +25,7 @@ from parley.stores.interface import (
 from parley.stores.postgres.schema import Migration, migrate, migrations
 from parley.stores.postgres.store import PostgresStore
 from parley.stores.urls import opened
+from tests.deadlines import fail_after
 from tests.services.fixtures import empty_schema
 from tests.services.postgres import Postgres
 from tests.stores.writes import KEY, NEW, NOON, SEND, addition, creation
@@ -123,6 +124,27 @@ async def test_a_migration_that_fails_leaves_nothing(postgres_url: str, release)
         pass
 
 
+async def test_a_migration_that_waits_for_a_table_keeps_no_other_process_from_it(postgres_url: str, release) -> None:
+    """As during a backup, which reads the table for long. The upgrade goes on when it has ended."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%ADD COLUMN mood%'"
+    backup = await asyncpg.connect(postgres_url)
+    async with opened(PostgresStore(postgres_url)) as older:
+        await older.tasks.write(creation())
+        await backup.execute("BEGIN; LOCK TABLE tasks IN ACCESS SHARE MODE")
+        release([*migrations(), later(KNOWN + 1, "ALTER TABLE tasks ADD COLUMN mood text", oldest_compatible=KNOWN)])
+        newer = PostgresStore(postgres_url)
+        opening = asyncio.create_task(newer.open())
+        with fail_after(60):
+            while await execute(postgres_url, waiting) == 0:
+                await asyncio.sleep(0.01)
+            await older.tasks.write(addition(1))
+            assert not opening.done()
+            await backup.close()
+            await opening
+        await newer.tasks.write(addition(2))
+        await newer.close()
+
+
 async def test_every_migration_says_which_release_can_live_with_it() -> None:
     """None demands a schema that comes after it."""
     assert [1 <= each.oldest_compatible <= each.number for each in migrations()] == [True] * KNOWN
@@ -139,7 +161,7 @@ async def test_databases_that_will_not_do_are_refused_with_the_reason(postgres_s
     """A schema or a database that is not there, one in another encoding, and a server that is not there."""
     await execute(postgres_server.url(), "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
     for url, reason in (
-        (postgres_server.url(search_path="missing"), "does not exist. Create it with CREATE SCHEMA"),
+        (postgres_server.url(search_path="missing"), "does not exist, or this user may not use it. Create it with"),
         (postgres_server.url("missing"), "there is no database of this name"),
         (postgres_server.url("latin"), "the encoding of this database is LATIN1"),
         (postgres_server.url().replace(f":{postgres_server.port}", ":1"), "the database cannot be reached"),

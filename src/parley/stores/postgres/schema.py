@@ -3,10 +3,16 @@
 A migration only adds what the release before can live with, and a later one removes what no running release needs any
 more (expand, then contract). Each says in its file which schema is the oldest that a process may know to go on working
 after it. So two releases run side by side during an upgrade, and a process that is too old refuses to start.
+
+A migration that waits for a table makes everything wait that comes to the table after it. So it gives up after a
+second, and is tried again when the others have had their turn: a backup that holds a table for hours delays the
+process that migrates, and no other.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import re
 from collections.abc import Sequence
 from importlib import resources
@@ -17,12 +23,20 @@ from msgspec import Struct
 from parley.stores.interface import StoreUnavailableError
 from parley.stores.postgres.statements import load_statements
 
+logger = logging.getLogger(__name__)
+
 _OLDEST = re.compile(r"^-- oldest compatible schema: (\d+)$", re.MULTILINE)
 
 _STATEMENTS = load_statements("schema")
 
 MIGRATION_SECONDS = 600
-"""How long a process waits for another one that migrates."""
+"""How long a process waits for another one that migrates, or for tables that others use."""
+
+TABLE_SECONDS = 1
+"""How long one attempt waits for a table. All other processes may wait for it as long."""
+
+PAUSE_SECONDS = 2
+"""Between two attempts."""
 
 
 class Migration(Struct, frozen=True):
@@ -55,12 +69,27 @@ async def migrate(connection: asyncpg.Connection, name: str, known: Sequence[Mig
     """
     if await _is_up_to_date(connection, name, known):
         return
+    deadline = asyncio.get_running_loop().time() + MIGRATION_SECONDS
+    while True:
+        try:
+            await _apply(connection, name, known)
+            return
+        except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
+            if asyncio.get_running_loop().time() >= deadline:
+                raise
+        logger.warning("%s: another session holds a table that an upgrade changes. It is tried again.", name)
+        await asyncio.sleep(PAUSE_SECONDS)
+
+
+async def _apply(connection: asyncpg.Connection, name: str, known: Sequence[Migration]) -> None:
+    """One attempt to migrate."""
     await connection.execute("BEGIN")
     try:
         # Other processes do the same; the one that comes second finds that everything is done.
         await connection.execute(f"SET LOCAL lock_timeout = '{MIGRATION_SECONDS}s'; SET LOCAL statement_timeout = 0")
         await connection.execute(f"SET LOCAL idle_in_transaction_session_timeout = '{MIGRATION_SECONDS}s'")
         await connection.fetchval(_STATEMENTS["lock"])
+        await connection.execute(f"SET LOCAL lock_timeout = '{TABLE_SECONDS}s'")
         if not await _is_up_to_date(connection, name, known):
             await connection.execute(_STATEMENTS["create"])
             applied = await connection.fetchval(_STATEMENTS["last"])
@@ -93,7 +122,8 @@ async def _is_up_to_date(connection: asyncpg.Connection, name: str, known: Seque
     schema, is_ours, is_taken = row
     if schema is None:
         raise StoreUnavailableError(
-            f"{name}: the schema that search_path names does not exist. Create it with CREATE SCHEMA."
+            f"{name}: the schema that search_path names does not exist, or this user may not use it. Create it with "
+            "CREATE SCHEMA, or GRANT USAGE and CREATE on it."
         )
     if not is_ours:
         if is_taken:
