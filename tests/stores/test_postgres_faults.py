@@ -334,6 +334,29 @@ async def test_old_tasks_are_deleted_by_several_processes_that_wait_for_no_write
         assert await one.tasks.delete_finished(before=minute(1), limit=60) == 1
 
 
+async def test_few_long_tasks_are_deleted_in_a_transaction(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A statement that deletes millions of events takes so long that the server seems to be gone."""
+    monkeypatch.setattr("parley.stores.postgres.tasks.DELETED_EVENTS", 10)
+    async with opened(PostgresStore(postgres_url)) as store:
+        for number in range(5):
+            key = TaskKey(ADA, f"t-{number}")
+            at = minute(number)
+            await store.tasks.write(creation(key, state=TaskState.COMPLETED, at=at))
+            for seq in range(1, 8):
+                await store.tasks.write(structs.replace(addition(seq, key), state=TaskState.COMPLETED, status_at=at))
+        batches: list[int] = []
+        fetch_value = store._access.fetch_value
+
+        async def counted(statement: str, *values: Any) -> Any:
+            batches.append(await fetch_value(statement, *values))
+            return batches[-1]
+
+        store._access.fetch_value = counted
+        assert await store.tasks.delete_finished(before=minute(9), limit=4) == 4
+        assert batches == [2, 2]
+        assert await store.tasks.delete_finished(before=minute(9), limit=4) == 1
+
+
 # --- many reads -------------------------------------------------------------------------------------------------------
 
 

@@ -40,6 +40,9 @@ SMALL_TASK = 32_768
 DELETED_AT_ONCE = 50
 """Tasks that one transaction of `delete_finished` deletes, so that none of them is long."""
 
+DELETED_EVENTS = 100_000
+"""After so many events it deletes no further task. A task may have twice as many, which take half a second."""
+
 LARGEST_INTEGER = 2**63 - 1
 
 _STATEMENTS = load_statements("tasks")
@@ -186,11 +189,11 @@ class PostgresTasks:
         deleted = 0
         while deleted < limit:
             at_once = min(limit - deleted, DELETED_AT_ONCE)
-            values = (encode_time(before), at_once, tenant, agent)
+            values = (encode_time(before), at_once, tenant, agent, DELETED_EVENTS)
             batch = await self._access.fetch_value(_STATEMENTS["delete_finished"], *values)
-            deleted += batch
-            if batch < at_once:
+            if batch == 0:
                 break
+            deleted += batch
         return deleted
 
 

@@ -108,7 +108,8 @@ SELECT 1
 
 -- name: delete_finished
 -- The $2 oldest tasks that ended before the moment $1, with all that belongs to them; of the tenant $3 and the agent $4, or of
--- all where one is NULL. Tasks that another process has locked are left to it, so that no writer waits for this and several
+-- all where one is NULL. Once these have $5 events, no further task is deleted: a statement that takes seconds looks like a
+-- server that is gone. Tasks that another process has locked are left to it, so that no writer waits for this and several
 -- processes may do it at the same time.
 WITH RECURSIVE tenants AS (
     (SELECT tenant FROM tasks ORDER BY tenant LIMIT 1)
@@ -117,17 +118,20 @@ WITH RECURSIVE tenants AS (
     FROM tenants WHERE tenants.tenant IS NOT NULL
 ),
 oldest AS (
-    SELECT ended.number FROM tenants CROSS JOIN LATERAL (
-        SELECT number, status_at FROM tasks AS t
+    SELECT number, coalesce(
+        sum(last_seq) OVER (ORDER BY status_at, number ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0
+    ) AS events_before
+    FROM tenants CROSS JOIN LATERAL (
+        SELECT number, status_at, last_seq FROM tasks AS t
         WHERE t.tenant = tenants.tenant AND t.status_at < $1
             AND t.state IN ('completed', 'failed', 'canceled', 'rejected') AND ($4::text IS NULL OR t.agent = $4::text)
         ORDER BY t.status_at LIMIT $2
     ) AS ended
     WHERE $3::text IS NULL OR tenants.tenant = $3::text
-    ORDER BY ended.status_at LIMIT $2
+    ORDER BY status_at, number LIMIT $2
 ),
 free AS (
-    SELECT number FROM tasks WHERE number IN (SELECT number FROM oldest)
+    SELECT number FROM tasks WHERE number IN (SELECT number FROM oldest WHERE events_before < $5::bigint)
         AND status_at < $1 AND state IN ('completed', 'failed', 'canceled', 'rejected')
     FOR UPDATE SKIP LOCKED
 ),
