@@ -155,8 +155,8 @@ chaos: .venv/.installed ## Three replicas, PostgreSQL and NATS under faults for 
 chaos-short: .venv/.installed ## The same with ten faults: about a minute.
 	$(BIN)/python -m tests.chaos --seconds 45 --faults 10 --clients 60 --pauses 0.2 1 --lease 1.5 $(if $(SEED),--seed $(SEED))
 
-chaos-mutation: .venv/.installed ## The checker must find what a broken fence between replicas does: about four minutes.
-	$(BIN)/python -m tests.chaos --seconds 40 --clients 60 --kinds "freeze replica" "partition" \
+chaos-mutation: .venv/.installed ## The checker must find what a broken fence between replicas does: a minute and a half.
+	$(BIN)/python -m tests.chaos --seconds 40 --clients 60 --patience 20 --kinds "freeze replica" "partition" \
 		--mutate "chaos: the fence lets a former holder write" --expect "one owner at a time"
 
 crashes-short: .venv/.installed peers ## The same as `crashes`, at a few events each: about a minute.

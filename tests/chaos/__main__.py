@@ -33,6 +33,7 @@ def main() -> int:
     parser.add_argument("--kinds", nargs="*", default=(), help="only these kinds of faults")
     parser.add_argument("--store", choices=("postgres", "sqlite"), default="postgres")
     parser.add_argument("--hints", choices=("nats", "postgres", "none"), default="nats")
+    parser.add_argument("--patience", type=float, default=100.0, help="seconds after which a client gives up")
     parser.add_argument("--mutate", metavar="NAME", help="a mistake of scripts/mutations.toml for the replicas")
     parser.add_argument("--expect", metavar="RULE", help="succeed only if the checker finds this rule broken")
     arguments = parser.parse_args()
@@ -48,6 +49,7 @@ def main() -> int:
         kinds=tuple(arguments.kinds),
         store=arguments.store,
         hints=arguments.hints,
+        patience=arguments.patience,
     )
     with mutated_source(arguments.mutate) as source:
         outcome = uvloop.run(run_chaos(settings, folder, source=source))

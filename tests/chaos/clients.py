@@ -1,6 +1,6 @@
 """A process with many clients that talk to the cluster, one conversation after the other, and their webhooks.
 
-    python -m tests.chaos.clients URL HISTORY CLIENTS SEED NAME
+    python -m tests.chaos.clients URL HISTORY CLIENTS SEED NAME PATIENCE
 
 It reads commands from its input: `finish` ends the conversations under way and begins no other, whereupon it prints
 `finished`; `exit` ends it. Until then its webhooks accept what is still to be delivered.
@@ -26,9 +26,6 @@ from tests.chaos.raw_client import CallRefusedError, RawClient
 from tests.chaos.typed_conversation import TypedConversation
 from tests.chaos.webhook_receiver import WebhookReceiver
 
-CONVERSATION_SECONDS = 100.0
-"""Far longer than any conversation takes with the faults that the nemesis makes: one that needs longer is stuck."""
-
 KINDS = ("plain", "plain", "ask", "hear", "cancel")
 TYPED_KINDS = ("plain", "ask")
 LONGEST_PAUSE = 4.0
@@ -36,10 +33,11 @@ LONGEST_PAUSE = 4.0
 
 
 class Clients:
-    """The clients of one process."""
+    """The clients of one process. They give a conversation up that takes longer than `patience` seconds."""
 
-    def __init__(self, url: str, history: History, *, seed: int, name: str) -> None:
+    def __init__(self, url: str, history: History, *, seed: int, name: str, patience: float) -> None:
         self._url = url
+        self._patience = patience
         self._history = history
         self._seed = seed
         self._name = name
@@ -83,7 +81,7 @@ class Clients:
                 client, plan, raw, history=self._history, random=random, webhook_url=self._receiver.url
             )
         try:
-            async with asyncio.timeout(CONVERSATION_SECONDS):
+            async with asyncio.timeout(self._patience):
                 await conversation.hold()
         except TimeoutError:
             self._history.note(GaveUp(now(), client, conversation.task, conversation.doing))
@@ -98,11 +96,12 @@ async def _input_lines() -> asyncio.StreamReader:
     return reader
 
 
-def main(url: str, path: str, number: str, seed: str, name: str) -> None:
+def main(url: str, path: str, number: str, seed: str, name: str, patience: str) -> None:
     """Run the clients of this process."""
     history = History(Path(path))
     try:
-        uvloop.run(Clients(url, history, seed=int(seed), name=name).run(int(number)))
+        clients = Clients(url, history, seed=int(seed), name=name, patience=float(patience))
+        uvloop.run(clients.run(int(number)))
     finally:
         history.close()
 

@@ -156,7 +156,7 @@ class History:
 
 
 def read_history(paths: Iterable[Path]) -> list[Entry]:
-    """All entries of some files, by time."""
+    """All entries of some files, by time, without one that its process was killed before it had written whole."""
     decode = msgspec.json.Decoder(Entry).decode
-    entries = [decode(line) for path in paths for line in path.read_bytes().splitlines()]
+    entries = [decode(line) for path in paths for line in path.read_bytes().split(b"\n")[:-1]]
     return sorted(entries, key=lambda entry: entry.at)

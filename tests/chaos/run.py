@@ -30,8 +30,8 @@ logger = logging.getLogger(__name__)
 QUIET_SECONDS = 60.0
 """How long the cluster may take to end everything when all faults are healed and all clients have gone."""
 
-FINISH_SECONDS = 150.0
-"""How long clients may take to end their conversations: longer than they take to give up."""
+GIVING_UP_SECONDS = 50.0
+"""How much longer than their patience clients may take to end their conversations."""
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -48,6 +48,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     kinds: tuple[str, ...] = ()
     store: str = "postgres"
     hints: str = "nats"
+    patience: float = 100.0
+    """Seconds after which a client gives a conversation up, as stuck. By default far longer than any takes."""
 
 
 class Outcome(Struct, frozen=True):
@@ -73,12 +75,12 @@ async def run_chaos(settings: Settings, folder: Path, *, source: Path | None = N
             deadline = now() + settings.seconds
             await nemesis.inject_until(deadline, pauses=settings.pauses, most=settings.most_faults)
             logger.info("%d faults after %.1f s; the clients finish", len(nemesis.log), now() - begun)
-            await asyncio.gather(*[_finish(process) for process in clients])
-            await _until_quiet(cluster)
+            have_finished = await asyncio.gather(*[_finish(process, settings.patience) for process in clients])
+            await _until_quiet(cluster, min(QUIET_SECONDS, settings.patience))
         finally:
             for process in clients:
-                with suppress(ProcessLookupError):
-                    process.stdin.write(b"exit\n") if process.stdin else None
+                if process.stdin is not None and process.returncode is None:
+                    process.stdin.write(b"exit\n")
             await asyncio.gather(*[_end(process) for process in clients])
         histories = [folder / f"history-{number}.jsonl" for number in range(settings.client_processes)]
         evidence = Evidence(
@@ -92,6 +94,8 @@ async def run_chaos(settings: Settings, folder: Path, *, source: Path | None = N
     troubles = [
         Violation("replicas end", "", f"{fault.kind}: {fault.trouble}") for fault in nemesis.log if fault.trouble
     ]
+    if not all(have_finished):
+        troubles.append(Violation("clients end", "", "they were killed, and what they noted last is not known"))
     return Outcome(settings, nemesis.log, evidence, [*troubles, *check(evidence)], now() - begun)
 
 
@@ -105,7 +109,7 @@ def _kinds(settings: Settings) -> tuple[str, ...]:
 async def _start_clients(settings: Settings, cluster: Cluster, folder: Path, number: int) -> Process:
     share = settings.clients // settings.client_processes
     history = folder / f"history-{number}.jsonl"
-    arguments = [cluster.url, str(history), str(share), str(settings.seed), f"c{number}."]
+    arguments = [cluster.url, str(history), str(share), str(settings.seed), f"c{number}.", str(settings.patience)]
     with (folder / "clients.log").open("ab") as log:
         return await asyncio.create_subprocess_exec(
             *[sys.executable, "-m", "tests.chaos.clients", *arguments],
@@ -118,15 +122,21 @@ async def _start_clients(settings: Settings, cluster: Cluster, folder: Path, num
         )
 
 
-async def _finish(process: Process) -> None:
-    """Let the clients of a process end their conversations."""
+async def _finish(process: Process, patience: float) -> bool:
+    """Let the clients of a process end their conversations; False if they do not end in time."""
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(b"finish\n")
-    async with asyncio.timeout(FINISH_SECONDS):
-        line = await process.stdout.readline()
+    try:
+        async with asyncio.timeout(patience + GIVING_UP_SECONDS):
+            line = await process.stdout.readline()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        return False
     if line != b"finished\n":
         raise RuntimeError("A process with clients has failed: see clients.log")
+    return True
 
 
 async def _end(process: Process) -> None:
@@ -138,12 +148,12 @@ async def _end(process: Process) -> None:
         await process.wait()
 
 
-async def _until_quiet(cluster: Cluster) -> None:
+async def _until_quiet(cluster: Cluster, seconds: float) -> None:
     """Wait until no task is worked on and no webhook is behind, or it has taken too long; the checker tells."""
-    deadline = now() + QUIET_SECONDS
+    deadline = now() + seconds
     while now() < deadline:
         with suppress(OSError, asyncpg.PostgresError):
             if not await unfinished_tasks(cluster.store) and not await tasks_in_outbox(cluster.store):
                 return
         await asyncio.sleep(0.2)
-    logger.warning("The cluster is not quiet after %g s", QUIET_SECONDS)
+    logger.warning("The cluster is not quiet after %g s", seconds)
