@@ -105,6 +105,7 @@ class CarrierSuite:
             await until(hints.lag)
             assert 0 < (hints.lag() or 0) < 2
         assert hints.problem() == f"No connection to {make().name}: it was closed."
+        assert hints.lag() is None
 
     async def test_hints_that_are_published_before_opening_and_after_closing_are_dropped(self, make: Make) -> None:
         hints = ConnectedHints(make(), QUICK)

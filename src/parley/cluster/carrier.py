@@ -141,8 +141,8 @@ class ConnectedHints:
         return None if self._failure is None else f"No connection to {self._transport.name}: {self._failure}."
 
     def lag(self) -> float | None:
-        """The seconds that the last probe took; None before the first."""
-        return self._lag
+        """The seconds that the last probe took; None before the first, and while there is no connection."""
+        return self._lag if self._failure is None else None
 
     # --- the connection -----------------------------------------------------------------------------------------------
 

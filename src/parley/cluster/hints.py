@@ -88,7 +88,10 @@ class Hints(Protocol):
         ...
 
     def lag(self) -> float | None:
-        """The seconds that the last probe took from being published to being heard here; None before the first."""
+        """The seconds that the last probe took from being published to being heard here.
+
+        None before the first one, and while hints do not flow.
+        """
         ...
 
 
