@@ -12,13 +12,17 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from parley.agents.agent import Agent
+from parley.engine.engine import Engine
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
 from parley.stores.interface import NewTask, Owner, PutRecord, RecordKey, StoreUnavailableError, TaskFilter, TaskKey
+from parley.stores.interface.leases import LONG_AGO
 from parley.stores.sqlite.file import migrations
 from parley.stores.sqlite.maintenance import FileMaintenance
 from parley.stores.sqlite.store import SqliteStore
+from parley.stores.urls import opened
 from tests.stores.shared_store_suite import ManualTime, SharedStoreSuite, held
 from tests.stores.store_suite import MakeStore
 from tests.stores.test_sqlite import process, read_line
@@ -117,6 +121,19 @@ async def test_processes_write_at_the_same_time_and_one_that_is_killed_disturbs_
     await store.tasks.write(addition(60, ours))
     await store.close()
     assert FileMaintenance(path, lambda _: None).check().wrong == ()
+
+
+async def test_workers_that_are_killed_again_and_again_leave_nothing_for_ever(path: Path) -> None:
+    """Each has a worker id of its own, and none of them releases its lease."""
+    moment = 1e9
+    store = SqliteStore(path, shared=True, now=lambda: moment)
+    async with opened(store):
+        for number in range(3):
+            await store.leases.renew(f"killed-{number}", seconds=10)
+        moment += LONG_AGO + 11
+        async with Engine(store, Agent("Any"), worker="new"):
+            with closing(sqlite3.connect(path)) as reader:
+                assert reader.execute("SELECT worker FROM leases").fetchall() == [("new",)]
 
 
 # --- what reads cost --------------------------------------------------------------------------------------------------

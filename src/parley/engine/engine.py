@@ -220,7 +220,7 @@ class Engine:
 
     async def __aenter__(self) -> Engine:
         """Continue the tasks of dead workers and those that are due, and start the background work."""
-        await self.lease.renew()
+        await self.lease.acquire()
         await self.claims.claim_some(self.clock.now())
         self.keep_running(self.claims.keep_claiming)
         self.keep_running(self._maintenance.keep_deleting)

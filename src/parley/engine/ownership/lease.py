@@ -56,6 +56,12 @@ class Lease:
             return self._epoch
         return None
 
+    async def acquire(self) -> None:
+        """Begin. Leases of workers that were killed long ago are deleted: they could not do it. Raises StoreError."""
+        if self._store.is_shared:
+            await self._store.leases.release(self.worker)
+        await self.renew()
+
     async def renew(self) -> None:
         """Acquire the lease, or extend it: it now lasts for its full duration. Raises StoreError."""
         async with self._changing:
