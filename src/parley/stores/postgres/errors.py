@@ -91,6 +91,8 @@ def explain(error: BaseException, name: str) -> StoreError:
 def _text_of(error: BaseException) -> str:
     if isinstance(error, asyncpg.PostgresError):
         return f"{error.sqlstate}: {error.args[0] if error.args else type(error).__name__}"  # without its details
+    if isinstance(error, TimeoutError):
+        return "it did not answer in time"
     return str(error) or type(error).__name__
 
 
