@@ -8,6 +8,7 @@ from contextlib import closing
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -134,6 +135,32 @@ async def test_workers_that_are_killed_again_and_again_leave_nothing_for_ever(pa
         async with Engine(store, Agent("Any"), worker="new"):
             with closing(sqlite3.connect(path)) as reader:
                 assert reader.execute("SELECT worker FROM leases").fetchall() == [("new",)]
+
+
+@pytest.mark.parametrize("agent", [None, "cook"])
+async def test_few_long_tasks_are_deleted_in_a_transaction(
+    path: Path, monkeypatch: pytest.MonkeyPatch, agent: str | None
+) -> None:
+    """All other writes wait for a transaction. One that deletes millions of events takes many seconds."""
+    monkeypatch.setattr("parley.stores.sqlite.tasks.DELETED_EVENTS", 10)
+    async with opened(SqliteStore(path, shared=True)) as store:
+        for number in range(5):
+            key, at = TaskKey(ADA, f"t-{number}"), NOON + timedelta(minutes=number)
+            await store.tasks.write(creation(key, state=TaskState.COMPLETED, at=at))
+            for seq in range(1, 8):
+                await store.tasks.write(structs.replace(addition(seq, key), state=TaskState.COMPLETED, status_at=at))
+        transactions: list[object] = []
+        submit = store._access.submit
+
+        async def counted(change: Any) -> Any:
+            transactions.append(await submit(change))
+            return transactions[-1]
+
+        store._access.submit = counted
+        before = NOON + timedelta(minutes=9)
+        assert await store.tasks.delete_finished(before=before, limit=4, agent=agent) == 4
+        assert transactions == ([2, 2] if agent is None else [(2, 2), (2, 2)])
+        assert await store.tasks.delete_finished(before=before, limit=4, agent=agent) == 1
 
 
 # --- what reads cost --------------------------------------------------------------------------------------------------

@@ -49,6 +49,9 @@ SMALL_TASK = 32_768
 DELETED_AT_ONCE = 50
 """Tasks that one transaction of `delete_finished` deletes, so that other writes get their turn between two."""
 
+DELETED_EVENTS = 10_000
+"""After so many events it deletes no further task. They take 40 ms, for which all other writes wait."""
+
 LARGEST_INTEGER = 2**63 - 1
 
 
@@ -184,9 +187,9 @@ class SqliteTasks:
             batch = await self._access.submit(
                 lambda writer, n=at_once: _delete_finished(writer, ended_before, n, tenant)
             )
-            deleted += batch
-            if batch < at_once:
+            if batch == 0:
                 break
+            deleted += batch
         return deleted
 
     async def _delete_finished_of_agent(self, ended_before: int, limit: int, tenant: str | None, agent: str) -> int:
@@ -194,10 +197,12 @@ class SqliteTasks:
         keys = await self._access.read_in_thread(
             lambda reader: read_finished_of_agent(reader, ended_before, limit, tenant, agent)
         )
-        deleted = 0
-        for begin in range(0, len(keys), DELETED_AT_ONCE):
-            some = keys[begin : begin + DELETED_AT_ONCE]
-            deleted += await self._access.submit(lambda writer, some=some: _delete_ended(writer, some, ended_before))
+        deleted = looked_at = 0
+        while looked_at < len(keys):
+            some = keys[looked_at : looked_at + DELETED_AT_ONCE]
+            done, batch = await self._access.submit(lambda writer, some=some: _delete_ended(writer, some, ended_before))
+            looked_at += done
+            deleted += batch
         return deleted
 
 
@@ -325,28 +330,38 @@ def _delete(writer: sqlite3.Connection, key: TaskKey) -> bool:
     return True
 
 
-def _delete_ended(writer: sqlite3.Connection, keys: Sequence[TaskKey], ended_before: int) -> int:
-    """Delete those of the tasks that still are as they were found."""
-    statement = "SELECT status_at FROM tasks WHERE tenant = ? AND id = ? AND owner = ?"
-    deleted = 0
+def _delete_ended(writer: sqlite3.Connection, keys: Sequence[TaskKey], ended_before: int) -> tuple[int, int]:
+    """Delete those of the first tasks that still are as they were found; how many were looked at, and deleted."""
+    statement = "SELECT status_at, last_seq FROM tasks WHERE tenant = ? AND id = ? AND owner = ?"
+    looked_at = deleted = events = 0
     for key in keys:
+        looked_at += 1
         row = writer.execute(statement, (key.owner.tenant, key.task_id, key.owner.name)).fetchone()
         if row is not None and row[0] < ended_before:  # a task that has ended does not begin again
             deleted += _delete(writer, key)
-    return deleted
+            events += row[1]
+            if events >= DELETED_EVENTS:
+                break
+    return looked_at, deleted
 
 
 def _delete_finished(writer: sqlite3.Connection, ended_before: int, limit: int, tenant: str | None) -> int:
     source = "tasks INDEXED BY tasks_by_time WHERE"
     statement = f"""
-        SELECT tenant, owner, id, status_at FROM {source} tenant = ? AND status_at < ?
+        SELECT tenant, owner, id, status_at, last_seq FROM {source} tenant = ? AND status_at < ?
             AND state IN ('completed', 'failed', 'canceled', 'rejected')
         ORDER BY status_at
     """
     tenants = distinct(writer, "tenant", f"{source} TRUE") if tenant is None else [tenant]
     parts = [(one, ended_before) for one in tenants]
     with closing(merged(writer, statement, parts, key=lambda row: row[3])) as rows:
-        ended = [TaskKey(Owner(one, owner), task_id) for one, owner, task_id, _ in islice(rows, limit)]
-    for key in ended:
-        _delete(writer, key)
-    return len(ended)
+        ended = [
+            (TaskKey(Owner(one, owner), task_id), last_seq) for one, owner, task_id, _, last_seq in islice(rows, limit)
+        ]
+    deleted = events = 0
+    for key, last_seq in ended:
+        deleted += _delete(writer, key)
+        events += last_seq
+        if events >= DELETED_EVENTS:
+            break
+    return deleted
