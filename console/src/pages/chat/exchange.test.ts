@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import type { Artifact, Message, Part, StreamResponse, Task, TaskState } from "../../a2a/types.ts";
-import { Exchange, MAX_NOTES, type Entry } from "./exchange.ts";
+import { Exchange, MAX_NOTES, MAX_PROGRESS, type Entry } from "./exchange.ts";
 
 const user = (text: string, more: Partial<Message> = {}): Message => ({ messageId: `u-${text}`, role: "ROLE_USER", parts: [{ text }], ...more });
 const agent = (text: string): Message => ({ messageId: `a-${text}`, role: "ROLE_AGENT", parts: [{ text }] });
@@ -201,6 +201,18 @@ describe("a hostile agent", () => {
     expect(exchange.artifactRecords[0]!.text).toHaveLength(500_000);
     const notes = exchange.entries.find((entry) => entry.kind === "notes");
     expect([notes?.notes.length, notes?.dropped]).toEqual([MAX_NOTES, 10_000 - MAX_NOTES]);
+  });
+
+  test("that notes and does without end is bounded", () => {
+    const exchange = after();
+    const data = { tool: "look", ok: true };
+    for (let number = 0; number < 2_000; number++) {
+      exchange.take(status("WORKING", agent(`note ${number}`)), null);
+      exchange.take({ artifactUpdate: { taskId: "t", artifact: { artifactId: `s-${number}`, parts: [{ data }], metadata: { "x-arbiter.tool_call": true } } } }, null);
+    }
+    expect([exchange.entries.length, exchange.dropped]).toEqual([1 + MAX_PROGRESS, 4_000 - MAX_PROGRESS]);
+    expect(shown(exchange).slice(-2)).toEqual(["notes: note 1999", "steps: look"]);
+    expect(shown(exchange)[0]).toBe("user: hello");
   });
 
   test("that sends parts, artifacts and names without end is bounded", () => {

@@ -15,6 +15,8 @@ import { stepOf, type Step } from "./narration.ts";
 
 /** Notes and steps that are kept of one run of them; of more, the last. */
 export const MAX_NOTES = 100;
+/** Runs of notes and of steps that are kept; of more, the last. */
+export const MAX_PROGRESS = 500;
 /** Characters of text, and other parts, that are kept of one artifact. */
 export const MAX_TEXT = 60_000_000;
 export const MAX_PARTS = 5_000;
@@ -140,6 +142,9 @@ export class Exchange {
   events = 0;
   repeats = 0;
   createdAt = "";
+  /** Entries with notes and steps that there were, and that were dropped. */
+  private progress = 0;
+  dropped = 0;
   private readonly artifacts = new Map<string, Extract<Entry, { kind: "artifact" }>>();
   private readonly steps = new Set<string>();
   private readonly known = new Set<string>();
@@ -281,7 +286,7 @@ export class Exchange {
     if (!message.parts?.some((part) => part.text?.trim() || part.raw || part.url || hasData(part))) return;
     const last = this.entries.at(-1);
     const entry: Extract<Entry, { kind: "notes" }> = last?.kind === "notes" ? last : { kind: "notes", notes: [], dropped: 0 };
-    if (entry !== last) this.entries.push(entry);
+    if (entry !== last) this.addProgress(entry);
     entry.notes.push({ parts: message.parts, at });
     if (entry.notes.length > MAX_NOTES) {
       entry.notes.shift();
@@ -331,12 +336,21 @@ export class Exchange {
     this.steps.add(step.id);
     const last = this.entries.at(-1);
     const entry: Extract<Entry, { kind: "steps" }> = last?.kind === "steps" ? last : { kind: "steps", steps: [], dropped: 0 };
-    if (entry !== last) this.entries.push(entry);
+    if (entry !== last) this.addProgress(entry);
     entry.steps.push(step);
     if (entry.steps.length > MAX_NOTES) {
       entry.steps.shift();
       entry.dropped++;
     }
+  }
+
+  /** Notes and steps may alternate without end: the oldest entries of them go. */
+  private addProgress(entry: Entry): void {
+    this.entries.push(entry);
+    this.progress++;
+    if (this.progress - this.dropped <= MAX_PROGRESS) return;
+    this.dropped++;
+    this.entries.splice(this.entries.findIndex(({ kind }) => kind === "notes" || kind === "steps"), 1);
   }
 
   // --- snapshots -----------------------------------------------------------------------------------------------------

@@ -37,11 +37,12 @@ export function ExchangeView({ exchange, agent, isLast, actions }: ExchangeProps
   void exchange.version.value;
   const label = exchange.message ? shortLine(textOf(exchange.message.parts), 60) : "Task";
   const groups = grouped(exchange.entries);
-  const hidden = Math.max(0, groups.length - MAX_GROUPS);
+  const first = Math.max(0, groups.length - MAX_GROUPS);
+  const hidden = first + exchange.dropped;
   return (
     <article class="exchange" aria-label={label || "Message"}>
       {hidden > 0 && <p class="chat-connection">{plural(hidden, "earlier entry is", "earlier entries are")} not shown.</p>}
-      {groups.slice(hidden).map((group, index) => (
+      {groups.slice(first).map((group, index) => (
         <Group key={hidden + index} group={group} exchange={exchange} agent={agent.id} />
       ))}
       <Now exchange={exchange} agent={agent} isLast={isLast} actions={actions} />

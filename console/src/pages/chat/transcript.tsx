@@ -25,7 +25,7 @@ export function Transcript({ conversation, hasTasks, actions, children }: Transc
   const [pages, setPages] = useState(1);
   const first = Math.max(0, exchanges.length - pages * PAGE);
   const { agent } = conversation;
-  const { box, content, isAtEnd, goToEnd } = useFollowing();
+  const { box, content, isAtEnd, goToEnd } = useFollowing(exchanges.length === 0);
   const about = { id: agent.id, name: agent.name, hasTasks };
   return (
     <div class="transcript-frame">
@@ -56,16 +56,18 @@ function Earlier({ conversation, hidden, onMore }: { conversation: Conversation;
   return <p class="center"><Button small onClick={load}>Read earlier messages</Button></p>;
 }
 
-/** Keep the end in view while the content grows, until the reader scrolls up. */
-function useFollowing() {
+/** Keep the end in view while the content grows, until the reader scrolls up. What an empty conversation says is read from its start. */
+function useFollowing(isEmpty: boolean) {
   const box = useRef<HTMLDivElement>(null);
   const content = useRef<HTMLDivElement>(null);
   const follows = useRef(true);
+  const hasEnd = useRef(false);
+  hasEnd.current = !isEmpty;
   const [isAtEnd, setAtEnd] = useState(true);
   useLayoutEffect(() => {
     const element = box.current!;
     const stay = () => {
-      if (follows.current) element.scrollTop = element.scrollHeight;
+      if (follows.current && hasEnd.current) element.scrollTop = element.scrollHeight;
       setAtEnd(isNear(element));
     };
     let top = element.scrollTop;
