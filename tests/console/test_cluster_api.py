@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import pytest
 
+from parley.console.backend import ConsoleCaller
 from parley.console.console import Console
 from parley.console.hosted import HostedBackend
+from parley.console.wire.wire import Wire, WireFilter, WireFrame
+from parley.server.security.credentials import Identity
 from tests.host.replica_hosts import replica_hosts
 from tests.host.running_host import RunningHost, running_host
 
@@ -20,11 +23,11 @@ DRAIN = "/console/api/cluster/drain"
 
 
 @asynccontextmanager
-async def console_of(running: RunningHost) -> AsyncGenerator[None]:
+async def console_of(running: RunningHost) -> AsyncGenerator[Console]:
     """Give a host that runs already a console."""
     async with Console(HostedBackend(running.host)) as console:
         running.host.app.install_console(console)
-        yield
+        yield console
 
 
 async def test_an_operator_sees_the_replicas_that_share_the_store() -> None:
@@ -69,3 +72,10 @@ async def test_a_tenant_neither_sees_nor_drains_replicas() -> None:
         drained = await running.acme.client.post(DRAIN, json={"replica": "a"})
         anonymous = await running.anonymous.get(CLUSTER)
     assert [read.status_code, drained.status_code, anonymous.status_code] == [403, 403, 401]
+
+
+async def test_the_wire_of_one_of_several_processes_says_how_many_there_are() -> None:
+    async with replica_hosts() as (one, _), console_of(one) as console:
+        caller = ConsoleCaller(identity=Identity("operator"), name="operator", is_operator=True)
+        async with aclosing(console.shared(Wire).frames(caller, "", WireFilter())) as frames:
+            assert await anext(frames) == WireFrame([], 0, processes=2)

@@ -377,7 +377,7 @@ export interface ChannelData {
   task_list: { tasks: TaskRow[]; removed: string[] };
   task_log: { events: LogEvent[]; task: TaskRow };
   tree: Tree;
-  wire: { lines: WireLine[]; missed: number };
+  wire: { lines: WireLine[]; missed: number; processes?: number };
   check: { progress?: CheckProgress; report?: CheckReport };
   approvals: { waiting: number };
 }

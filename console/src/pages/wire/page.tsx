@@ -26,7 +26,7 @@ export default function WirePage() {
   const [round, setRound] = useState(0);
   const [selected, select] = useState<number | null>(null);
   const show = () => setRound((before) => before + 1);
-  const { error, isRecording } = useWire(filter, show);
+  const { error, isRecording, processes } = useWire(filter, show);
   const search = useRef<HTMLDivElement>(null);
   const lines = useMemo(() => (isFiltering(filter) ? log.lines.filter((line) => matches(line, filter)) : [...log.lines]), [
     round,
@@ -53,7 +53,7 @@ export default function WirePage() {
       {error && <Problem error={error} title="The wire cannot be shown" />}
       <div ref={search}>
         <WireToolbar
-          log={log} shown={lines.length} filter={filter} view={view} onToggle={toggle} onClear={clear}
+          log={log} shown={lines.length} processes={processes} filter={filter} view={view} onToggle={toggle} onClear={clear}
           onFilter={(next) => setQuery(searchOf(next))} onView={(next) => setQuery({ view: next === "exchanges" ? next : null })}
         />
       </div>
@@ -66,10 +66,11 @@ export default function WirePage() {
   );
 }
 
-/** Follow the wire with a filter: whether the server has begun to record, and the error if it failed for good. */
-function useWire(filter: WireFilter, show: () => void): { error: unknown; isRecording: boolean } {
+/** Follow the wire with a filter: whether the server has begun to record, in how many processes it runs, and the error if it failed for good. */
+function useWire(filter: WireFilter, show: () => void): { error: unknown; isRecording: boolean; processes: number } {
   const [error, setError] = useState<unknown>(null);
   const [isRecording, setRecording] = useState(false);
+  const [processes, setProcesses] = useState(1);
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout> | undefined;
     setError(null);
@@ -77,8 +78,9 @@ function useWire(filter: WireFilter, show: () => void): { error: unknown; isReco
     const channel = openChannel(
       { kind: "wire", ...sentFilter(filter) },
       {
-        onData: ({ lines, missed }) => {
+        onData: ({ lines, missed, processes: all }) => {
           setRecording(true); // the first frame says only that
+          if (all) setProcesses(all);
           log.add(lines, missed);
           timer ??= setTimeout(() => {
             timer = undefined;
@@ -93,7 +95,7 @@ function useWire(filter: WireFilter, show: () => void): { error: unknown; isReco
       channel.close();
     };
   }, [JSON.stringify(filter)]);
-  return { error, isRecording };
+  return { error, isRecording, processes };
 }
 
 function useActions(toggle: () => void, clear: () => void, search: () => void, leave: () => void): void {

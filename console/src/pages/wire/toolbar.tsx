@@ -14,6 +14,8 @@ export interface WireToolbarProps {
   log: WireLog;
   /** How many lines match. */
   shown: number;
+  /** How many processes the server has; the lines are those of one. */
+  processes: number;
   filter: WireFilter;
   view: WireView;
   onFilter: (filter: WireFilter) => void;
@@ -22,7 +24,7 @@ export interface WireToolbarProps {
   onClear: () => void;
 }
 
-export function WireToolbar({ log, shown, filter, view, onFilter, onView, onToggle, onClear }: WireToolbarProps) {
+export function WireToolbar({ log, shown, processes, filter, view, onFilter, onView, onToggle, onClear }: WireToolbarProps) {
   const choose = (member: "agent" | "direction" | "operation", label: string, any: string) => (
     <Select
       label={label} value={filter[member]} onChange={(value) => onFilter({ ...filter, [member]: value })}
@@ -39,7 +41,7 @@ export function WireToolbar({ log, shown, filter, view, onFilter, onView, onTogg
         <Checkbox label="Failed only" checked={filter.failed_only} onChange={(failed_only) => onFilter({ ...filter, failed_only })} />
       </div>
       <div class="wire-bar">
-        <Counts log={log} shown={shown} filter={filter} />
+        <Counts log={log} shown={shown} processes={processes} filter={filter} />
         <div class="wire-buttons">
           {isFiltering(filter) && <Button kind="quiet" small onClick={() => onFilter(NO_FILTER)}>Remove filters</Button>}
           <div role="group" aria-label="View" class="wire-switch">
@@ -73,11 +75,12 @@ function SearchInput({ value, onInput }: { value: string; onInput: (value: strin
   return <TextInput label="Text" type="search" value={text} onInput={setText} placeholder="In headers and bodies" />;
 }
 
-function Counts({ log, shown, filter }: { log: WireLog; shown: number; filter: WireFilter }) {
+function Counts({ log, shown, processes, filter }: Pick<WireToolbarProps, "log" | "shown" | "processes" | "filter">) {
   const all = log.lines.length;
   return (
     <p class="wire-counts">
       <span>{isFiltering(filter) ? `${plural(shown, "line")} of ${plural(all, "line")}` : plural(all, "line")}</span>
+      {processes > 1 && <span>One of {processes} processes: requests to the others are not here</span>}
       {log.isPaused && <span class="wire-paused">Paused: {plural(log.waiting.length, "new line waits", "new lines wait")}</span>}
       {log.missed > 0 && (
         <span class="wire-missed">Missed {plural(log.missed, "line")}: the page was too slow. A filter helps.</span>

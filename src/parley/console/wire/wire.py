@@ -35,11 +35,13 @@ class WireFilter(Struct, frozen=True):
     failed_only: bool = False
 
 
-class WireFrame(Struct, frozen=True):
+class WireFrame(Struct, frozen=True, omit_defaults=True):
     """Lines, and how many were dropped before them because the page was too slow."""
 
     lines: list[WireLine]
     missed: int
+    processes: int | None = None
+    """In the first frame: how many processes use the store, if there are several. Only one of them is recorded."""
 
 
 class Wire:
@@ -79,7 +81,8 @@ class Wire:
         view = _View(self._backend, caller, session, wanted)
         reader = self._ring.join()
         try:
-            yield WireFrame([], 0)
+            processes = len(await self._backend.app.store.leases.live())
+            yield WireFrame([], 0, processes if processes > 1 else None)
             while True:
                 entries, missed = await reader.read(MOST_LINES)
                 lines: list[WireLine] = []
