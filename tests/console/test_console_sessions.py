@@ -16,11 +16,13 @@ from parley.console.api.errors import ConsoleError
 from parley.console.once_links import OnceLinks
 from parley.console.session_cookie import SessionSecret
 from parley.console.sessions import (
+    BY_CALLER,
     COLLECTION,
     IDLE_SECONDS,
     LONGEST_SECONDS,
     MOST_BYTES,
     TOUCH_SECONDS,
+    Session,
     SessionContent,
     SessionCredentials,
     Sessions,
@@ -401,6 +403,31 @@ async def test_a_session_holds_a_bounded_amount_and_there_are_a_bounded_number(m
         await clock.advance(1)
         await sessions.renew(sessions.begin(), SessionContent(LOGGED_IN))
     assert await store.records.count(COLLECTION, "") == 120
+
+
+async def test_a_caller_who_logs_in_without_end_ends_sessions_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parley.console.sessions.MOST_OF_CALLER", 3)
+    clock = FakeClock()
+    sessions, store = await new_sessions(clock)
+
+    async def logged_in(caller: str) -> Session:
+        await clock.advance(1)
+        return await sessions.renew(sessions.begin(), SessionContent(LOGGED_IN, caller=caller))
+
+    ada = await logged_in("ada")
+    eves = [await logged_in("eve") for _ in range(5)]
+    assert [await is_kept(sessions, one) for one in (ada, *eves)] == [True, False, False, True, True, True]
+    await sessions.end(eves[4])  # which makes room
+    eves.append(await logged_in("eve"))
+    assert [await is_kept(sessions, one) for one in eves[2:]] == [True, True, False, True]
+    for session in (ada, *eves):
+        await sessions.end(session)
+    assert (await store.records.list_all(BY_CALLER, limit=10), await store.records.count(COLLECTION, "")) == ([], 0)
+
+
+async def is_kept(sessions: Sessions, session: Session) -> bool:
+    assert session.secret is not None
+    return (await sessions.find(session.secret)).is_stored
 
 
 async def test_a_code_is_good_for_one_use_within_ten_minutes() -> None:

@@ -5,11 +5,15 @@ names (agents that were added, credentials for remote agents). It is a record in
 works at every replica; who reads the store cannot read it. A session without content has no record: to begin one costs
 nothing. Every request reads the record, so that a session that was ended elsewhere is refused at once.
 
+A second record, among those of its caller, counts the sessions of each: a caller who logs in without end loses sessions
+of its own, and others keep theirs.
+
 Times are seconds since the epoch. A session ends after 12 hours without a request and after 7 days.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -22,11 +26,22 @@ from parley.console.session_cookie import SessionSecret
 from parley.engine.clock import Clock
 from parley.engine.store_errors import translated
 from parley.protocol.jsonvalue import JsonObject, JsonValue
-from parley.stores.interface import DeleteRecord, PutRecord, RecordConflictError, RecordKey, Records, StoreError
+from parley.stores.interface import (
+    DeleteRecord,
+    PutRecord,
+    Record,
+    RecordChange,
+    RecordConflictError,
+    RecordKey,
+    Records,
+    StoreError,
+)
 
 T = TypeVar("T")
 
 COLLECTION = "console-sessions"
+BY_CALLER = "console-sessions-of"
+"""A record for each session, with its id, among those of its caller: the `tenant` of the key is a hash of the name."""
 
 IDLE_SECONDS = 12 * 3600
 LONGEST_SECONDS = 7 * 86_400
@@ -35,6 +50,9 @@ TOUCH_SECONDS = 300
 
 MOST_SESSIONS = 10_000
 """Stored sessions of one server; beyond it, the one that would expire first is ended. A session takes about 1 KB."""
+
+MOST_OF_CALLER = 1_000
+"""Stored sessions of one caller, who may be all people and programs of a tenant; beyond it, its oldest is ended."""
 
 MOST_BYTES = 256 * 1024
 """The content of one session: some hundred agents with their credentials."""
@@ -67,6 +85,8 @@ class SessionContent(Struct, frozen=True, omit_defaults=True):
     tenant: str | None = None
     """The tenant that an operator acts for."""
     values: dict[str, JsonValue] = {}
+    caller: str = ""
+    """Whose it is: the name that authentication gives. Empty before a login."""
     created_at: float = 0.0
     used_at: float = 0.0
 
@@ -210,9 +230,11 @@ class Sessions:
         value = _sealed(secret, content)
         sort = int(content.expires_at * 1_000)
         try:
+            changes: list[RecordChange] = [PutRecord(_key(secret), value, sort, expected=revision)]
             if not revision:
-                await self._make_room(now)
-            await self._records.write(PutRecord(_key(secret), value, sort, expected=revision))
+                await self._make_room(content.caller, now)
+                changes.append(PutRecord(_caller_key(_hashed(content.caller), secret.id), {}, int(now * 1_000)))
+            await self._records.write(*changes)
         except RecordConflictError:
             raise
         except StoreError as error:
@@ -238,19 +260,27 @@ class Sessions:
 
     async def _delete(self, secret: SessionSecret) -> None:
         with translated:
-            await self._records.write(DeleteRecord(_key(secret)))
+            record = await self._records.get(_key(secret))
+            if record is not None:
+                await self._records.write(*_deletes(record))
         for listener in self._ended:
             listener(secret.id)
 
-    async def _make_room(self, now: float) -> None:
-        """Delete sessions that have expired, and the one that would expire first if there are too many."""
-        records = self._records
+    async def _make_room(self, caller: str, now: float) -> None:
+        """Delete sessions that have expired, and one if there are too many.
+
+        It is the oldest of a caller who has too many, or the one that would expire first.
+        """
+        records, owner = self._records, _hashed(caller)
+        if await records.count(BY_CALLER, owner) >= MOST_OF_CALLER:
+            own = await records.list(BY_CALLER, owner, limit=1, newest_first=False)
+            await records.write(*[change for one in own for change in _deletes_of(owner, one.key.id)])
         oldest = await records.list(COLLECTION, "", limit=PURGED_AT_ONCE, newest_first=False)
         gone = [record for record in oldest if record.sort <= now * 1_000]
         if not gone and len(oldest) == PURGED_AT_ONCE and await records.count(COLLECTION, "") >= MOST_SESSIONS:
             gone = [oldest[0]]
         if gone:
-            await records.write(*[DeleteRecord(record.key) for record in gone])
+            await records.write(*[change for record in gone for change in _deletes(record)])
 
     def _now(self) -> float:
         return self._clock.now().timestamp()
@@ -258,6 +288,23 @@ class Sessions:
 
 def _key(secret: SessionSecret) -> RecordKey:
     return RecordKey(COLLECTION, "", secret.id)
+
+
+def _caller_key(owner: str, id: str) -> RecordKey:
+    return RecordKey(BY_CALLER, owner, id)
+
+
+def _hashed(caller: str) -> str:
+    return hashlib.sha256(caller.encode()).hexdigest()[:40]
+
+
+def _deletes(record: Record) -> tuple[DeleteRecord, ...]:
+    """What deletes a session: its record, and that among those of its caller."""
+    return _deletes_of(str(record.value.get("caller", "")), record.key.id)
+
+
+def _deletes_of(owner: str, id: str) -> tuple[DeleteRecord, ...]:
+    return DeleteRecord(RecordKey(COLLECTION, "", id)), DeleteRecord(_caller_key(owner, id))
 
 
 def _with_value(content: SessionContent, name: str, value: object | None) -> SessionContent:
@@ -274,7 +321,7 @@ def _sealed(secret: SessionSecret, content: SessionContent) -> JsonObject:
     raw = msgspec.json.encode(content)
     if len(raw) > MOST_BYTES:
         raise ConsoleError("too_large", f"A session may keep up to {MOST_BYTES // 1024} KB")
-    return {"sealed": seal(secret, raw, name=secret.id)}
+    return {"sealed": seal(secret, raw, name=secret.id), "caller": _hashed(content.caller)}
 
 
 def _opened(secret: SessionSecret, value: JsonObject) -> SessionContent | None:

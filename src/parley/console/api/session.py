@@ -103,7 +103,7 @@ async def log_in(call: ConsoleCall) -> ConsoleAnswer:
         raise
     # What one caller has kept is not for the next one.
     values = before.content.values if not before.content.credentials else {}
-    content = SessionContent(credentials, body.tenant, values)
+    content = SessionContent(credentials, body.tenant, values, caller=caller.identity.name)
     session = await call.console.sessions.renew(before, content)
     await _forget(call, before)
     return _answer(call, session, caller, [_cookie(call, session)])
