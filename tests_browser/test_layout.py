@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests_browser.chatting import open_chat, say
-from tests_browser.servers import Server
+from tests_browser.servers import Server, send
 from tests_browser.test_accessibility import views_of_host, views_of_served
 from tests_browser.tour import View
 
@@ -89,6 +89,21 @@ def test_all_that_a_page_does_can_be_reached_on_a_small_screen(open_page: Callab
     expect(
         page.get_by_role("option", selected=True).or_(page.locator("[aria-selected=true][role=row]"))
     ).to_be_visible()
+
+
+def test_what_an_empty_conversation_says_is_read_from_its_start(open_page: Callable[..., Page], served: Server) -> None:
+    page = open_page(viewport={"width": 320, "height": 640})
+    open_chat(page, served, "hostile")
+    expect(page.get_by_role("log").get_by_text("Say something to Hostile")).to_be_in_viewport()
+
+
+def test_why_a_task_failed_has_the_width_of_a_small_screen(open_page: Callable[..., Page], served: Server) -> None:
+    page = open_page(viewport={"width": 320, "height": 640})
+    task = send(f"{served.url}/agents/scripted", "fail")["id"]
+    page.goto(f"{served.console}tasks/scripted/{task}")
+    reason = page.locator(".task-reason .problem-text")
+    expect(reason).to_contain_text("closed on Sundays")
+    assert reason.evaluate("element => element.clientWidth") > 200
 
 
 def test_nothing_moves_for_people_who_want_no_motion(open_page: Callable[..., Page], served: Server) -> None:

@@ -129,6 +129,24 @@ def test_an_answer_that_a_dying_server_did_not_read_arrives_after_its_restart(
     expect(log(page).get_by_text("Oslo", exact=True)).to_have_count(1)
 
 
+def test_the_card_of_an_own_agent_names_what_it_declares_and_has_no_login_of_its_own(
+    open_page: Callable[..., Page], served: Server, guarded: tuple[Server, str]
+) -> None:
+    page = open_page()
+    page.goto(f"{served.console}agents/scripted")
+    expect(page.get_by_role("main")).to_contain_text("The card declares no security scheme")
+    expect(page.get_by_text("Log in", exact=False)).to_have_count(0)
+
+    server, token = guarded
+    page = open_page()
+    page.goto(f"{server.console}agents/scripted")
+    log_in(page, token)
+    main = page.get_by_role("main")
+    expect(main.get_by_role("heading", name="Security")).to_be_visible()
+    expect(main).to_contain_text("bearer")
+    expect(main.get_by_text("Log out")).to_have_count(0)
+
+
 def test_no_secret_is_in_an_address_or_in_the_storage_of_the_browser(page: Page, guarded: tuple[Server, str]) -> None:
     server, token = guarded
     addresses: list[str] = []

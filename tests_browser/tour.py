@@ -23,8 +23,7 @@ View = Callable[[Page], None]
 
 OPERATOR_SECTIONS = ("health", "tenants", "replicas", "queues", "host-usage", "host-audit")
 TENANT_SECTIONS = (
-    *("agents", "budgets", "usage", "audit", "schedules", "queue", "mcp", "tokens", "accounts", "roles", "catalog"),
-    "stops",
+    *("agents", "budgets", "usage", "schedules", "queue", "mcp", "tokens", "accounts", "roles", "stops", "audit"),
 )
 
 RICH = {"markdown": "Vatican", "files": "notes.txt", "table": "Oslo", "fail": "Try again", "form": "Where to?"}
@@ -74,6 +73,11 @@ def press(*keys: str) -> View:
 def shows_rows(page: Page) -> None:
     """Wait for the rows of a list."""
     expect(page.locator("main .virtual-row").first).to_be_visible()
+
+
+def shows_section(page: Page) -> None:
+    """The section of a link is there."""
+    expect(page.get_by_text("There is no such section")).to_have_count(0)
 
 
 def click(role: str, name: str) -> View:
@@ -183,7 +187,7 @@ def tour_of_host(server: Server) -> dict[str, View]:
         "tasks": as_tenant("tasks", "5 miles"),
         "tree": as_tenant(f"tasks/index/{task_of(server, token)}?view=tree", "index"),
         **{
-            f"operate {section}": as_operator(f"operate/{section}")
+            f"operate {section}": then(as_operator(f"operate/{section}"), shows_section)
             for section in (*OPERATOR_SECTIONS, *TENANT_SECTIONS)
         },
         "operate agent": as_operator("operate/agents/scribe", "Scribe"),

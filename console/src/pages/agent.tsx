@@ -100,6 +100,8 @@ function CardJson({ details }: { details: AgentDetails }) {
 function CardPage({ details, reload }: { details: AgentDetails; reload: () => void }) {
   const { card, agent, problems, interfaces, signature, login, schemes } = details;
   const needsLogin = login.is_required && !login.is_logged_in;
+  // Agents of this server are called as the session itself.
+  const hasLogin = agent.kind !== "own" && schemes.length > 0 && !needsLogin;
   return (
     <div class="card-page">
       <div class="card-main">
@@ -109,7 +111,7 @@ function CardPage({ details, reload }: { details: AgentDetails; reload: () => vo
         <Interfaces interfaces={interfaces} />
         <Section title="Security">
           <SecurityFacts details={details} />
-          {schemes.length > 0 && !needsLogin && <AgentLogin details={details} onChange={reload} />}
+          {hasLogin && <AgentLogin details={details} onChange={reload} />}
         </Section>
         <Extensions extensions={card?.capabilities?.extensions ?? []} />
       </div>
@@ -204,10 +206,12 @@ function Interfaces({ interfaces }: { interfaces: readonly AgentInterface[] }) {
 }
 
 function SecurityFacts({ details }: { details: AgentDetails }) {
-  if (!details.schemes.length) return <p class="dim">The card declares no security scheme: anyone who can reach the agent may call it.</p>;
+  // Of a card without schemes, the server names those that one can try.
+  const declared = details.schemes.filter((scheme) => Object.hasOwn(details.card?.securitySchemes ?? {}, scheme.name));
+  if (!declared.length) return <p class="dim">{details.card ? "The card declares no security scheme: anyone who can reach the agent may call it." : "The agent shows no card without a login."}</p>;
   return (
     <ul class="plain stack">
-      {details.schemes.slice(0, 50).map((scheme) => (
+      {declared.slice(0, 50).map((scheme) => (
         <li key={scheme.name} class="row">
           <Icon name="lock" /><strong>{shortLine(scheme.name, 60)}</strong><Tag>{schemeTitle(scheme)}</Tag>
           {scheme.description && <span class="dim">{shortLine(scheme.description, 160)}</span>}
