@@ -53,7 +53,7 @@ function Actions({ details }: { details: AgentDetails }) {
   return (
     <>
       {agent.kind === "remote" && <Button kind="quiet" icon="trash" onClick={remove}>Remove</Button>}
-      {has("tasks") && <ButtonLink icon="tasks" href={links.tasks({ agent: agent.id })}>Tasks</ButtonLink>}
+      <ButtonLink icon="tasks" href={links.tasks({ agent: agent.id })}>Tasks</ButtonLink>
       {has("checks") && <ButtonLink icon="check" href={links.check(agent.id)}>Check</ButtonLink>}
       {has("chat") && <ButtonLink kind="primary" icon="chat" href={links.chat(agent.id)}>Chat</ButtonLink>}
     </>

@@ -18,7 +18,7 @@ const state = (name: string, said?: Message): StreamResponse => ({
 
 async function show(exchange: Exchange, isLast = true) {
   const actions = { answer: vi.fn(), cancel: vi.fn(), retry: vi.fn(), follow: vi.fn() } satisfies ExchangeActions;
-  await act(() => render(<ExchangeView exchange={exchange} agent={{ id: "a", name: "A", hasTasks: true }} isLast={isLast} actions={actions} />, box));
+  await act(() => render(<ExchangeView exchange={exchange} agent={{ id: "a", name: "A" }} isLast={isLast} actions={actions} />, box));
   return actions;
 }
 

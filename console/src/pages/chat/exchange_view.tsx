@@ -2,6 +2,7 @@
 // What failed is said at once, with the reason and the way to the timeline of the task.
 
 import { useMemo } from "preact/hooks";
+import { has } from "../../api/session.ts";
 import { hasData, type JsonValue, type Part } from "../../a2a/types.ts";
 import { Markdown } from "../../content/markdown.tsx";
 import { Parts } from "../../content/parts.tsx";
@@ -27,7 +28,7 @@ export interface ExchangeActions {
 
 export interface ExchangeProps {
   exchange: Exchange;
-  agent: { id: string; name: string; hasTasks: boolean };
+  agent: { id: string; name: string };
   isLast: boolean;
   actions: ExchangeActions;
 }
@@ -210,10 +211,10 @@ function Ended({ exchange, agent, actions }: Omit<ExchangeProps, "isLast">) {
       <p class="failure-title"><Icon name={isCanceled ? "stop" : "warning"} /> {stateWord(exchange.state)}</p>
       {reason ? <div class="failure-reason"><Markdown text={reason} /></div> : !isCanceled && <p class="dim">The agent gave no reason.</p>}
       {others.length > 0 && <Parts parts={others} agent={agent.id} />}
-      {!isCanceled && agent.hasTasks && exchange.taskId && <Traceback agent={agent.id} task={exchange.taskId} />}
+      {!isCanceled && has("tasks") && exchange.taskId && <Traceback agent={agent.id} task={exchange.taskId} />}
       <div class="row">
         {exchange.message && <Button small icon="refresh" onClick={() => actions.retry(exchange)}>Try again</Button>}
-        {agent.hasTasks && exchange.taskId && <a href={links.task(agent.id, exchange.taskId)}>What happened, event by event</a>}
+        {exchange.taskId && <a href={links.task(agent.id, exchange.taskId)}>What happened, event by event</a>}
       </div>
     </div>
   );
@@ -242,7 +243,7 @@ function Foot({ exchange, agent, actions }: Omit<ExchangeProps, "isLast">) {
   return (
     <footer class="exchange-foot">
       {exchange.taskId && <StateBadge state={exchange.state} />}
-      {exchange.taskId && agent.hasTasks && <a href={links.task(agent.id, exchange.taskId)}>Task</a>}
+      {exchange.taskId && <a href={links.task(agent.id, exchange.taskId)}>Task</a>}
       {exchange.status?.timestamp && <Time at={exchange.status.timestamp} />}
       {exchange.cursor !== null && <span title="The number of the last event of the task">event {exchange.cursor}</span>}
       <span class="grow" />

@@ -5,7 +5,6 @@ import { untracked } from "../../signals.ts";
 import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api, path } from "../../api/http.ts";
-import { has } from "../../api/session.ts";
 import type { Agent, AgentDetails, AgentList } from "../../api/types.ts";
 import type { Part } from "../../a2a/types.ts";
 import { useCommands } from "../../commands.ts";
@@ -183,7 +182,6 @@ function Talk({ conversation, input }: { conversation: Conversation; input: RefO
     retry: (exchange) => conversation.retry(exchange),
     follow: (exchange) => conversation.follow(exchange),
   };
-  const hasTasks = has("tasks");
   const isRunning = last && last.taskId && (last.phase === "running" || last.phase === "cut");
   return (
     <section
@@ -192,7 +190,7 @@ function Talk({ conversation, input }: { conversation: Conversation; input: RefO
       onDragLeave={(event) => { if (event.currentTarget === event.target) setOver(false); }}
       onDrop={(event) => { event.preventDefault(); setOver(false); draft.addFiles(filesIn(event.dataTransfer)); }}
     >
-      <Transcript conversation={conversation} hasTasks={hasTasks} actions={actions}>
+      <Transcript conversation={conversation} actions={actions}>
         <Beginning conversation={conversation} onSend={(text) => send([{ text }])} />
       </Transcript>
       <Composer

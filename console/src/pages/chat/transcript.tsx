@@ -15,18 +15,17 @@ const NEAR = 40;
 
 interface TranscriptProps {
   conversation: Conversation;
-  hasTasks: boolean;
   actions: ExchangeActions;
   children: ComponentChildren;
 }
 
-export function Transcript({ conversation, hasTasks, actions, children }: TranscriptProps) {
+export function Transcript({ conversation, actions, children }: TranscriptProps) {
   const exchanges = conversation.exchanges.value;
   const [pages, setPages] = useState(1);
   const first = Math.max(0, exchanges.length - pages * PAGE);
   const { agent } = conversation;
   const { box, content, isAtEnd, goToEnd } = useFollowing(exchanges.length === 0);
-  const about = { id: agent.id, name: agent.name, hasTasks };
+  const about = { id: agent.id, name: agent.name };
   return (
     <div class="transcript-frame">
       <div class="transcript" role="log" aria-live="off" aria-label="Conversation" tabIndex={0} ref={box}>

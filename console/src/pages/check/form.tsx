@@ -2,8 +2,9 @@
 
 import { useState } from "preact/hooks";
 import type { Agent } from "../../api/types.ts";
+import { links } from "../../router.ts";
 import { shortLine } from "../../text/safe.ts";
-import { Button, Checkbox, EmptyState, Select, TextInput } from "../../ui/index.ts";
+import { Button, ButtonLink, Checkbox, EmptyState, Select, TextInput } from "../../ui/index.ts";
 
 /** The body of POST /checks. Members that are empty are left out. */
 export interface CheckRequest {
@@ -45,7 +46,7 @@ export function CheckForm({ agents, agent, busy, onStart }: CheckFormProps) {
   const [values, setValues] = useState(INITIAL);
   const set = (changes: Partial<Values>) => setValues((before) => ({ ...before, ...changes }));
   if (!agents.length) {
-    return <EmptyState title="There is no agent to check" icon="agents">Add one by its URL on the page Agents.</EmptyState>;
+    return <EmptyState title="There is no agent to check" icon="agents" actions={<ButtonLink kind="primary" href={links.agents()}>Agents</ButtonLink>}>Add one by its address.</EmptyState>;
   }
   const id = agents.some((each) => each.id === chosen) ? chosen : agents[0]!.id;
   const timeout = Number(values.timeout);

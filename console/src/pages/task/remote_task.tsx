@@ -6,6 +6,7 @@ import { getTask, subscribe } from "../../a2a/client.ts";
 import { TaskFold, textOf } from "../../a2a/fold.ts";
 import { isTerminal, type JsonValue, type StreamResponse, type Task } from "../../a2a/types.ts";
 import { api, path } from "../../api/http.ts";
+import { has } from "../../api/session.ts";
 import type { Agent, AgentDetails, LogEvent } from "../../api/types.ts";
 import { links } from "../../router.ts";
 import { plural } from "../../text/safe.ts";
@@ -14,12 +15,12 @@ import { Button, ButtonLink, CopyButton, Id, Name, Page, Problem, Progress, rowS
 import { askToCancel } from "./canceling.ts";
 import { TaskContent } from "./task_content.tsx";
 
-/** The agent, if it is one elsewhere; looked up only if it is wanted. */
+/** The agent, if it is one whose tasks are elsewhere; looked up only if it is wanted. */
 export function useRemoteAgent(id: string, isWanted: boolean): { value: Agent | null; isLoading: boolean } {
   const { value, error, isLoading } = useLoad(
     async (signal) => (isWanted ? (await api.get<AgentDetails>(path("agents", id), { signal })).agent : null), [id, isWanted],
   );
-  return { value: value && value.kind !== "own" ? value : null, isLoading: isWanted && error === null && (isLoading || value === null) };
+  return { value: value && (value.kind !== "own" || !has("tasks")) ? value : null, isLoading: isWanted && error === null && (isLoading || value === null) };
 }
 
 interface Seen {

@@ -2,6 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { agents } from "../../api/agents.ts";
+import { has } from "../../api/session.ts";
 import { shortLine } from "../../text/safe.ts";
 import { Button, Select, stateWord, TextInput } from "../../ui/index.ts";
 import { isFiltered, NO_FILTER, RANGES, STATES, type TaskFilter } from "./filters.ts";
@@ -27,7 +28,7 @@ export function FilterBar({ filter, onChange, isOperator, isRemote }: FilterBarP
         {!isRemote && <div class="grow"><LateInput label="Search in tasks" hideLabel isSearch placeholder="Search messages, artifacts and ids" value={filter.text} onChange={(text) => change({ text })} /></div>}
         <Select
           label="Agent" hideLabel value={filter.agent} onChange={(agent) => change({ agent })}
-          options={[{ value: "", title: "All agents" }, ...agentOptions(filter.agent)]}
+          options={[...(has("tasks") ? [{ value: "", title: "All agents" }] : []), ...agentOptions(filter.agent)]}
         />
         <Select
           label="Time" hideLabel value={filter.range} onChange={(range) => change({ range, since: "", until: "" })}

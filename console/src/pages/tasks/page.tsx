@@ -1,8 +1,8 @@
 // Every task that one may see, with filters that are in the URL, live.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { agentList, agentOf, loadAgents } from "../../api/agents.ts";
-import { session } from "../../api/session.ts";
+import { agentList, agentOf, agents, loadAgents } from "../../api/agents.ts";
+import { has, session } from "../../api/session.ts";
 import { links, navigate, query } from "../../router.ts";
 import { useShortcuts } from "../../shortcuts.ts";
 import "../../styles/tasks.css";
@@ -28,15 +28,25 @@ export default function TasksPage() {
   useShortcuts(() => [
     { keys: "/", title: "Search in tasks", group: "Tasks", run: () => box.current?.querySelector<HTMLElement>("input[type=search]")?.focus() },
   ]);
-  const agent = filter.agent ? agentOf(filter.agent) : undefined;
-  const isRemote = agent !== undefined && agent.kind !== "own";
+  // Without tasks of its own, a server asks the agents for theirs, one at a time.
+  const agent = filter.agent ? agentOf(filter.agent) : has("tasks") ? undefined : agents.value[0];
+  const isRemote = agent !== undefined && (agent.kind !== "own" || !has("tasks"));
   return (
     <Page title="Tasks" fill>
       <div class="tasks-page" ref={box}>
         <FilterBar filter={filter} onChange={show} isOperator={isOperator} isRemote={isRemote} />
-        {isRemote ? <RemoteList agent={agent} filter={filter} /> : <OwnList filter={filter} isOperator={isOperator} />}
+        {isRemote ? <RemoteList agent={agent} filter={filter} /> : has("tasks") ? <OwnList filter={filter} isOperator={isOperator} /> : <NoAgent />}
       </div>
     </Page>
+  );
+}
+
+function NoAgent() {
+  if (agentList.value === null) return <Progress text="Loading agents…" />;
+  return (
+    <EmptyState title="There is no agent to ask" icon="agents" actions={<ButtonLink kind="primary" href={links.agents()}>Agents</ButtonLink>}>
+      Add an agent by its address. The tasks that it lists appear here.
+    </EmptyState>
   );
 }
 
