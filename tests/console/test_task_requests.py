@@ -147,6 +147,8 @@ def test_what_a_host_has_added_and_large_files_are_left_out() -> None:
     assert by_name["1.0", "JSONRPC"].url == "https://host.example/v1/a2a/agents/writer"
     assert '--header "Authorization: Bearer $TOKEN"' in rest.curl
     assert 'credentials=os.environ["TOKEN"]' in rest.python
-    assert by_name["1.0", "GRPC"].reason == "This server has no gRPC port"
+    grpc = by_name["1.0", "GRPC"]
+    assert (grpc.reason, grpc.url) == ("This server has no gRPC port", "/lf.a2a.v1.A2AService/SendStreamingMessage")
+    assert grpc.body["message"]["parts"] == by_name["1.0", "JSONRPC"].body["params"]["message"]["parts"]
     assert all(len(form.curl) < 3_000 for form in found.forms)
     assert request_forms(Message("m", Role.AGENT, ()), target, "new", began_task=True) is None

@@ -43,7 +43,7 @@ function EventFacts({ event }: { event: LogEvent }) {
   return (
     <Facts
       facts={[
-        ["Event", <>{event.seq} <Badge tone={event.is_streamed ? "active" : "neutral"}>{kindLabel(event.kind)}</Badge></>],
+        ["Event", <>{event.seq} <Badge tone="neutral">{kindLabel(event.kind)}</Badge></>],
         ["Summary", event.summary ? <bdi class="wrap">{safeText(event.summary.slice(0, 1_000))}</bdi> : null],
         ["Stored", <Time at={event.at} as="full" />],
         ["Pause before it", event.pause_ms === null ? null : durationText(event.pause_ms)],

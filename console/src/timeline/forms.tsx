@@ -15,6 +15,7 @@ interface Form {
   version: string;
   binding: string;
   title: string;
+  body: unknown;
   reason?: string;
 }
 
@@ -43,8 +44,9 @@ function useForm<Kind extends Form>(forms: readonly Kind[]): { form: Kind | unde
   return { form: find(chosenVersion, chosenBinding), choices };
 }
 
+/** Whether there is nothing to show: a form may have a body and a reason why it cannot be sent. */
 function isMissing(form: Form | undefined): boolean {
-  return form === undefined || !!form.reason;
+  return form === undefined || (!!form.reason && form.body === null);
 }
 
 /** An event in each dialect and binding. */
@@ -78,9 +80,8 @@ export function RequestForms({ request }: { request: TaskRequest | null }) {
           options={[{ value: "curl", title: "curl" }, { value: "python", title: "Python" }, { value: "http", title: "HTTP" }]}
         />
       </div>
-      {form === undefined || form.reason
-        ? <p class="dim">{safeText(form?.reason || "This release has no such binding.")}</p>
-        : <RequestText form={form} view={view} />}
+      {(form === undefined || form.reason) && <p class="dim">{safeText(form?.reason || "This release has no such binding.")}</p>}
+      {form && !isMissing(form) && <RequestText form={form} view={form.reason ? "http" : view} />}
       <p class="dim small">Credentials are left out: add yours before you run it.</p>
     </div>
   );

@@ -129,7 +129,7 @@ def _form(message: Message, target: RequestTarget, version: Version, binding: Bi
     python = _python(message, target, version, binding)
     if binding is Binding.GRPC:
         if target.grpc is None:
-            return structs.replace(form, method="POST", body=body, reason="This server has no gRPC port")
+            return structs.replace(form, method="POST", url=what, body=body, reason="This server has no gRPC port")
         return structs.replace(form, method="POST", url=f"{target.grpc}{what}", body=body, python=python)
     headers = {"Content-Type": "application/json"}
     if version is not Version.V0_3:  # which servers assume without it
