@@ -68,6 +68,20 @@ def test_pages_are_reached_with_keys_and_the_focus_is_on_their_heading(page: Pag
     expect(page.get_by_role("heading", level=1, name="Tasks")).to_be_focused()
 
 
+def test_keys_without_ctrl_can_be_switched_off(page: Page, served: Server) -> None:
+    page.goto(served.console)
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    page.keyboard.press("?")
+    page.get_by_role("checkbox", name="Keys without Ctrl").uncheck()
+    page.keyboard.press("Escape")
+    page.reload()
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    page.keyboard.press("?")
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("combobox", name="Search, go to, do")).to_be_focused()
+    expect(page.get_by_role("dialog", name="Shortcuts")).to_have_count(0)
+
+
 def test_the_palette_finds_an_agent_and_gives_the_focus_back(page: Page, served: Server) -> None:
     page.goto(f"{served.console}tasks")
     field = page.get_by_role("textbox", name="Search messages").or_(page.get_by_role("searchbox")).first

@@ -3,7 +3,7 @@
 
 import { signal } from "./signals.ts";
 import type { ComponentChildren } from "preact";
-import { useEffect } from "preact/hooks";
+import { useEffect, useLayoutEffect } from "preact/hooks";
 import { loadAgents } from "./api/agents.ts";
 import { followApprovals, waitingApprovals } from "./api/approvals.ts";
 import { native } from "./api/http.ts";
@@ -12,11 +12,11 @@ import { connection, connectNow, reconnectNow } from "./api/stream.ts";
 import { isPaletteOpen, Palette, startPalette } from "./palette.tsx";
 import { PAGES } from "./pages/registry.ts";
 import { links, navigate, navigations, route, type PageName } from "./router.ts";
-import { addShortcuts, isMac, shortcuts } from "./shortcuts.ts";
+import { addShortcuts, hasPlainKeys, isMac, setPlainKeys, shortcuts } from "./shortcuts.ts";
 import { shortLine } from "./text/safe.ts";
 import { nextTheme, theme } from "./theme.ts";
 import {
-  announce, Button, ConfirmOutlet, Dialog, Icon, IconButton, now, Select, toastError, ToastOutlet, useLoad,
+  announce, Button, Checkbox, ConfirmOutlet, Dialog, Icon, IconButton, now, Select, toastError, ToastOutlet, useLoad,
 } from "./ui/index.ts";
 
 const isHelpOpen = signal(false);
@@ -26,7 +26,7 @@ const isMenuOpen = signal(false);
 const PARENTS: Partial<Record<PageName, PageName>> = { agent: "agents", task: "tasks", compare: "tasks" };
 
 export function Shell({ children }: { children: ComponentChildren }) {
-  useEffect(startShell, []);
+  useLayoutEffect(startShell, []); // keys work as soon as there is something to see
   const round = navigations.value;
   useEffect(() => {
     isMenuOpen.value = false;
@@ -226,6 +226,7 @@ function Help() {
   const groups = Map.groupBy(shortcuts.value, (each) => each.group);
   return (
     <Dialog title="Shortcuts" onClose={() => (isHelpOpen.value = false)} wide>
+      <Checkbox label="Keys without Ctrl" checked={hasPlainKeys.value} onChange={setPlainKeys} />
       <div class="help">
         {[...groups].map(([group, all]) => (
           <section key={group}>

@@ -17,6 +17,29 @@ export interface Shortcut {
 /** All shortcuts that work now; the newest wins. */
 export const shortcuts = signal<readonly Shortcut[]>([]);
 
+const KEPT = "parley-keys";
+
+/** Whether keys without Ctrl or Cmd count. People who talk to their computer switch them off (WCAG 2.1.4). */
+export const hasPlainKeys = signal(readPlainKeys());
+
+function readPlainKeys(): boolean {
+  try {
+    return localStorage.getItem(KEPT) !== "off";
+  } catch {
+    return true; // storage is switched off
+  }
+}
+
+/** Switch keys without Ctrl on or off, in this browser. */
+export function setPlainKeys(isOn: boolean): void {
+  hasPlainKeys.value = isOn;
+  try {
+    localStorage.setItem(KEPT, isOn ? "on" : "off");
+  } catch {
+    // it lasts until the page is closed
+  }
+}
+
 export const isMac = typeof navigator !== "undefined" && /Mac|iPhone|iPad/.test(navigator.platform);
 
 /** Add shortcuts; returns the function that removes them. */
@@ -56,7 +79,7 @@ export function startShortcuts(): void {
   addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.isComposing || ["Shift", "Control", "Alt", "Meta"].includes(event.key)) return;
     const name = nameOf(event);
-    if (isTyping(event.target) && !name.startsWith("Mod+")) return;
+    if ((isTyping(event.target) || !hasPlainKeys.peek()) && !name.startsWith("Mod+")) return;
     if (document.querySelector("dialog[open]") && name !== "Mod+k") return;
     const sequence = first && Date.now() - at < SEQUENCE_MS ? `${first} ${name}` : "";
     const found = shortcuts.peek().findLast((each) => each.keys === sequence)
