@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, e
 from tests_browser.browser import running_browser
 from tests_browser.servers import Server, serve_command, serving
 
-SECONDS = float(os.environ.get("PARLEY_BROWSER_SECONDS", "20"))
+SECONDS = float(os.environ.get("PARLEY_BROWSER_SECONDS", "60"))
 """How long a page may take to show something; a machine under load takes its time."""
 
 expect.set_options(timeout=SECONDS * 1000)

@@ -179,12 +179,11 @@ def test_screen_readers_hear_a_streamed_reply_by_the_sentence(page: Page, served
     say(page, "sentences 4")
     ended(page)
     expect(log(page)).to_contain_text("This is sentence 3.")
-    heard: list[str] = []
-    for _ in range(200):  # a sentence may have to wait for the one before it
-        heard = page.evaluate("heard")
-        if any("sentence 3." in text for text in heard):
-            break
-        page.wait_for_timeout(100)
+    # A sentence may have to wait for the one before it.
+    heard: list[str] = page.evaluate("""() => new Promise((done) => {
+        const look = () => heard.some((text) => text.includes("sentence 3.")) ? done(heard) : setTimeout(look, 50);
+        look();
+    })""")
     spoken = [text for text in heard if "sentence" in text]
     assert " ".join(spoken).count("This is sentence") == 4  # each is heard, and once
     assert all(re.search(r"\.\s*$|\.\xa0$", text) for text in spoken), spoken  # and whole

@@ -11,13 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from queue import Queue
 from threading import Thread
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests_browser.chatting import copied, count_text
-from tests_browser.servers import Server, send, serve_command, serving
+from tests_browser.servers import SECONDS, Server, send, serve_command, serving
 
 
 @pytest.fixture(scope="module")
@@ -228,7 +229,7 @@ class Receiver(HTTPServer):
     """A webhook that refuses until it is told not to."""
 
     def __init__(self) -> None:
-        self.is_broken, self.received = True, list[dict]()
+        self.is_broken, self.received = True, Queue[dict]()
         super().__init__(("127.0.0.1", 0), Deliveries)
 
     @property
@@ -242,7 +243,7 @@ class Deliveries(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         if not self.server.is_broken:
-            self.server.received.append(body)
+            self.server.received.put(body)
         self.send_response(503 if self.server.is_broken else 200)
         self.end_headers()
 
@@ -273,13 +274,9 @@ def test_a_webhook_that_fails_says_why_and_gets_everything_when_it_works_again(p
         card.get_by_role("button", name="Send undelivered now").click()
         page.get_by_role("dialog").get_by_role("button", name="Send now").click()
         expect(card).to_contain_text("Up to date")
-        assert hook.received
-        before = len(hook.received)
+        assert not hook.received.empty()
+        hook.received.queue.clear()
         card.get_by_role("button", name="Send again from…").click()
         page.get_by_role("dialog").get_by_role("button", name="Send again").click()
         expect(page.locator(".toast-text", has_text="are being sent again")).to_be_visible()
-        for _ in range(400):
-            if len(hook.received) > before:
-                break
-            page.wait_for_timeout(50)
-        assert len(hook.received) > before
+        assert hook.received.get(timeout=SECONDS)
