@@ -179,3 +179,13 @@ def test_a_tenant_sees_neither_the_operators_sections_nor_other_tenants(
     expect(page.get_by_role("main")).to_contain_text("The task cannot be shown")
     page.goto(f"{host.console}tasks")
     expect(page.get_by_role("main")).not_to_contain_text("7 miles in km")
+
+
+def test_an_operator_is_asked_to_choose_a_tenant_where_everything_belongs_to_one(page: Page, host: Server) -> None:
+    enter(page, host, ADMIN_TOKEN)
+    for path in ("", "agents", "chat", "approvals", "check", "operate/budgets"):
+        page.goto(f"{host.console}{path}")
+        expect(page.get_by_role("main").get_by_text("Choose a tenant")).to_be_visible()
+    page.goto(f"{host.console}approvals")
+    page.get_by_label("Act for tenant").select_option("default")
+    expect(page.get_by_role("tab", name="Waiting")).to_be_visible()

@@ -22,9 +22,7 @@ export class AgentError extends Error {
   }
 }
 
-/** What JSON-RPC's error codes mean in A2A 1.0, section 9.5, for the few that the page reacts to. */
-export const TASK_NOT_FOUND = -32001;
-export const TASK_NOT_CANCELABLE = -32002;
+/** The error code of A2A 1.0, section 9.5, that the page reacts to. */
 export const UNSUPPORTED_OPERATION = -32004;
 
 let calls = 0;

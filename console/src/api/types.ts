@@ -351,12 +351,6 @@ export interface CheckProgress {
 /** The report of `parley check --json`; the Check page narrows it. */
 export type CheckReport = Record<string, JsonValue>;
 
-export interface CheckState {
-  state: "running" | "done" | "failed";
-  report: CheckReport | null;
-  error: string | null;
-}
-
 // --- channels of the stream ------------------------------------------------------------------------------------------
 
 /** What to open, by kind: the members that POST /stream/PAGE/open takes, without `channel` and the cursor. */

@@ -8,6 +8,7 @@ import type { Agent, AgentDetails, TaskPage, TaskRow } from "../api/types.ts";
 import { links, startChat } from "../router.ts";
 import { shortLine } from "../text/safe.ts";
 import { ButtonLink, EmptyState, Icon, Name, Page, Problem, Progress, Section, StateBadge, Time, useLoad } from "../ui/index.ts";
+import { ChooseTenant, lacksTenant } from "./choose_tenant.tsx";
 
 /** Agents whose cards are read for their examples. */
 const MOST_AGENTS = 8;
@@ -104,15 +105,13 @@ function send(event: MouseEvent, prompt: Prompt): void {
 }
 
 function NoAgents() {
-  const isHost = session.value?.server.kind === "host";
+  if (lacksTenant()) return <ChooseTenant />;
   return (
     <EmptyState
       title="There are no agents yet" icon="agents"
       actions={has("remote") && <ButtonLink kind="primary" icon="plus" href={`${links.agents()}?add=1`}>Add an agent by URL</ButtonLink>}
     >
-      {isHost && session.value?.caller?.is_operator
-        ? "An operator has no agents of their own. Choose a tenant at the lower left to see its agents."
-        : "Add any A2A agent by its address, of this machine or elsewhere."}
+      Add any A2A agent by its address, of this machine or elsewhere.
     </EmptyState>
   );
 }

@@ -8,6 +8,7 @@ import "../../styles/tasks.css";
 import { countText, plural, safeText, shortLine } from "../../text/safe.ts";
 import { Badge, Button, confirm, EmptyState, Facts, Id, LoadState, Name, Page, Problem, Tabs, Tag, TextInput, Time, toast, useLoad } from "../../ui/index.ts";
 import { type Approval, decide, MAX_COMMENT, momentOf, readApproval, readApprovals, refusalText, type Verdict } from "./approval.ts";
+import { ChooseTenant, lacksTenant } from "../choose_tenant.tsx";
 
 type Shown = "pending" | "decided";
 const LOOK_AGAIN_MS = 15_000;
@@ -16,6 +17,7 @@ export default function ApprovalsPage() {
   const chosen = query.value.get("id");
   const shown: Shown = query.value.get("state") === "decided" ? "decided" : "pending";
   const waiting = waitingApprovals.value;
+  if (lacksTenant()) return <Page title="Approvals"><ChooseTenant /></Page>;
   if (chosen) return <OneApproval id={chosen} />;
   return (
     <Page title="Approvals">

@@ -13,6 +13,7 @@ import { links, navigate, query, setQuery, toSend } from "../../router.ts";
 import { useShortcuts } from "../../shortcuts.ts";
 import { shortLine } from "../../text/safe.ts";
 import { ButtonLink, EmptyState, Page, Problem, Progress, Select, toastError, useLoad } from "../../ui/index.ts";
+import { ChooseTenant, lacksTenant } from "../choose_tenant.tsx";
 import type { PageProps } from "../registry.ts";
 import { filesIn } from "./attachments.ts";
 import { Composer } from "./composer.tsx";
@@ -42,9 +43,9 @@ function ChooseAgent({ agents, wanted }: { agents: readonly Agent[]; wanted: str
   if (agents.length === 0) {
     return (
       <Page title="Chat">
-        <EmptyState title="There is no agent yet" icon="agents" actions={<ButtonLink href={links.agents()} kind="primary">Add an agent</ButtonLink>}>
+        {lacksTenant() ? <ChooseTenant /> : <EmptyState title="There is no agent yet" icon="agents" actions={<ButtonLink href={links.agents()} kind="primary">Add an agent</ButtonLink>}>
           Add one by its address, and talk to it here.
-        </EmptyState>
+        </EmptyState>}
       </Page>
     );
   }

@@ -6,6 +6,7 @@ import { useState } from "preact/hooks";
 import { actForTenant, session } from "../../api/session.ts";
 import { useCommands } from "../../commands.ts";
 import { links } from "../../router.ts";
+import { ChooseTenant, lacksTenant } from "../choose_tenant.tsx";
 import type { PageProps } from "../registry.ts";
 import { Button, EmptyState, Page, toast, toastError } from "../../ui/index.ts";
 import "../../styles/operate.css";
@@ -94,9 +95,7 @@ function Navigation({ entries, current, tenant }: { entries: readonly Entry[]; c
 }
 
 function Content({ entry, item, rights }: { entry: Entry; item: string | undefined; rights: Rights }): ComponentChildren {
-  if (entry.group === "tenant" && rights.is_operator && !rights.tenant) {
-    return <EmptyState title="Choose a tenant" icon="user">This section is about one tenant. Choose the one that you act for in Tenants, or below the navigation.</EmptyState>;
-  }
+  if (entry.group === "tenant" && lacksTenant()) return <ChooseTenant />;
   if (entry.id === "agents" && item) return <AgentPage id={item} rights={rights} />;
   if (entry.id === "tenants") return <TenantsPage section={entry.section!} rights={rights} />;
   if (entry.section) return <SectionPage section={entry.section} rights={rights} />;
