@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import { highlight, type Piece } from "./highlight.ts";
+import { cpuTime } from "../testing/cpu_time.ts";
 
 const textOf = (pieces: Piece[]) => pieces.map((piece) => (typeof piece === "string" ? piece : piece.text)).join("");
 const found = (code: string, language: string) =>
@@ -25,9 +26,9 @@ describe("code that is made to take long", () => {
   const ATTACKS = ['"'.repeat(50_000), "'\\".repeat(25_000), "/*".repeat(25_000), "`".repeat(49_999), "<!--".repeat(12_000), "a".repeat(50_000), "a(".repeat(25_000), "- a".repeat(16_000), `"${" ".repeat(49_000)}`, "1_".repeat(25_000), "[".repeat(50_000), "'''\"\"\"".repeat(8_000), " ".repeat(50_000)];
   for (const language of ["js", "python", "json", "bash", "sql", "xml", "yaml", "css", "diff"]) {
     test(`takes a moment in ${language}, and is still the same text`, () => {
-      const start = performance.now();
+      const start = cpuTime();
       for (const attack of ATTACKS) expect(textOf(highlight(attack, language)!)).toBe(attack);
-      expect(performance.now() - start).toBeLessThan(3_000);
+      expect(cpuTime() - start).toBeLessThan(3_000);
     });
   }
 });

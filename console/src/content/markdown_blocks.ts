@@ -1,6 +1,7 @@
 // Cuts Markdown that grows into blocks, so that finished blocks are read once and only the open tail is read again.
 // A cut depends on the text alone and never on how it came in pieces: the blocks of a text are the same in the end.
-// Fenced code may be very long, so it is found here. Blocks are bounded: what is longer is cut at a line.
+// Fenced code may be very long, so it is found here. Blocks are bounded: what is longer is cut at a line. So is their number: a
+// text of a million characters may have a million elements, which browsers take minutes for, so its rest stays as written.
 
 import { safeText } from "../text/safe.ts";
 import { closesFence, fenceOf, isItem, placedBlocks, type Fence, type MarkdownBlock } from "./markdown_lines.ts";
@@ -17,12 +18,16 @@ export const MAX_PIECE = 24_000;
 /** Characters of one piece of code. */
 export const MAX_CODE = 200_000;
 
+/** Elements of one text from which on its rest is shown as it was written. */
+export const MAX_ELEMENTS = 10_000;
+
 /** The pieces of a text that grows. `finished` only ever gets longer; `open` is what may still change. */
 export class MarkdownPieces {
   readonly finished: Piece[] = [];
   open: Piece | null = null;
   private text = "";
   private tail = "";
+  private elements = 0;
 
   /** Take in a text that continues the one before. Returns false for any other text, and changes nothing. */
   update(text: string): boolean {
@@ -38,8 +43,9 @@ export class MarkdownPieces {
 
   private read(): void {
     while (this.tail) {
-      const { finished, length, open } = readTail(this.tail);
+      const { finished, length, open } = this.elements < MAX_ELEMENTS ? readTail(this.tail) : readRest(this.tail);
       this.finished.push(...finished);
+      this.elements += elementsIn(finished);
       this.open = open;
       if (length === 0) return;
       this.tail = this.tail.slice(length);
@@ -53,6 +59,22 @@ export function piecesOf(text: string): Piece[] {
   const pieces = new MarkdownPieces();
   pieces.update(text);
   return pieces.open ? [...pieces.finished, pieces.open] : pieces.finished;
+}
+
+/** About how many elements blocks become: each object and list in them is one. */
+function elementsIn(value: unknown): number {
+  if (typeof value !== "object" || value === null) return 0;
+  let count = 1;
+  for (const member of Object.values(value)) count += elementsIn(member);
+  return count;
+}
+
+/** The rest of a text that has too many elements, as code. */
+function readRest(tail: string): Reading {
+  const piece = (raw: string): Piece => ({ raw, blocks: [{ kind: "code", language: "markdown", text: raw }] });
+  if (tail.length <= MAX_CODE) return { finished: [], length: 0, open: piece(tail) };
+  const length = tail.lastIndexOf("\n", MAX_CODE - 1) + 1 || MAX_CODE;
+  return { finished: [piece(tail.slice(0, length))], length, open: null };
 }
 
 interface Reading {

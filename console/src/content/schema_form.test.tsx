@@ -8,6 +8,7 @@ import { isQuick, problemsOf } from "./schema_check.ts";
 import { fieldsOf, formIn, MAX_CHOICES, valueOf, type Entry } from "./schema_fields.ts";
 import { FormState } from "./schema_form_state.ts";
 import { SchemaForm } from "./schema_form.tsx";
+import { cpuTime } from "../testing/cpu_time.ts";
 
 const LOAN: JsonObject = {
   type: "object",
@@ -129,9 +130,9 @@ describe("the rules of a schema", () => {
       expect(isQuick(pattern, "aaaa")).toBe(false);
     }
     for (const pattern of ["^[0-9]{5}$", "^\\d+$", "^[a-z]+@[a-z]+\\.[a-z]+$", "^(?:ab)?c$"]) expect(isQuick(pattern, "a")).toBe(true);
-    const start = performance.now();
+    const start = cpuTime();
     problemsOf("a".repeat(40), { type: "string", pattern: "^(a+)+$b" });
-    expect(performance.now() - start).toBeLessThan(100);
+    expect(cpuTime() - start).toBeLessThan(100);
   });
 });
 

@@ -3,6 +3,7 @@
 import { describe, expect, test } from "vitest";
 import type { Artifact, Message, Part, StreamResponse, Task, TaskState } from "../../a2a/types.ts";
 import { Exchange, MAX_NOTES, MAX_PROGRESS, type Entry } from "./exchange.ts";
+import { cpuTime } from "../../testing/cpu_time.ts";
 
 const user = (text: string, more: Partial<Message> = {}): Message => ({ messageId: `u-${text}`, role: "ROLE_USER", parts: [{ text }], ...more });
 const agent = (text: string): Message => ({ messageId: `a-${text}`, role: "ROLE_AGENT", parts: [{ text }] });
@@ -194,10 +195,10 @@ describe("an orchestrator", () => {
 describe("a hostile agent", () => {
   test("that sends 100,000 chunks and notes is bounded and quick", () => {
     const exchange = new Exchange(user("hello"));
-    const start = performance.now();
+    const start = cpuTime();
     for (let number = 1; number <= 100_000; number++) exchange.take(chunk("word "), 2 * number);
     for (let number = 0; number < 10_000; number++) exchange.take(status("WORKING", { ...agent("note"), messageId: `n${number}` }), 300_000 + number);
-    expect(performance.now() - start).toBeLessThan(3_000);
+    expect(cpuTime() - start).toBeLessThan(3_000);
     expect(exchange.artifactRecords[0]!.text).toHaveLength(500_000);
     const notes = exchange.entries.find((entry) => entry.kind === "notes");
     expect([notes?.notes.length, notes?.dropped]).toEqual([MAX_NOTES, 10_000 - MAX_NOTES]);

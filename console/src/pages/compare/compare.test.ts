@@ -5,6 +5,7 @@ import type { JsonObject } from "../../a2a/types.ts";
 import type { LogEvent } from "../../api/types.ts";
 import { align, diffTexts, entriesOf, folded } from "./align.ts";
 import { diff, type Block } from "./diff.ts";
+import { cpuTime } from "../../testing/cpu_time.ts";
 
 /** Both sequences, put together again from the blocks. */
 function rebuilt(blocks: Block[], left: string[], right: string[]): [string[], string[]] {
@@ -55,9 +56,9 @@ describe("the difference of two sequences", () => {
   it("of 20,000 values that have nothing in common takes less than a second", () => {
     const left = Array.from({ length: 20_000 }, (_, index) => `l${index}`);
     const right = Array.from({ length: 20_000 }, (_, index) => `r${index}`);
-    const began = performance.now();
+    const began = cpuTime();
     expect(diff(left, right)).toEqual([{ isEqual: false, left: 0, leftEnd: 20_000, right: 0, rightEnd: 20_000 }]);
-    expect(performance.now() - began).toBeLessThan(1_000);
+    expect(cpuTime() - began).toBeLessThan(1_000);
   });
 });
 

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { TaskPage, TaskRow } from "../../api/types.ts";
 import { apiFilter, isFiltered, NO_FILTER, readFilter, writeFilter, type TaskFilter } from "./filters.ts";
 import { TaskRows } from "./rows.ts";
+import { cpuTime } from "../../testing/cpu_time.ts";
 
 describe("the filters of the task list", () => {
   it.each<Partial<TaskFilter>>([
@@ -90,9 +91,9 @@ describe("the rows of the task list", () => {
     const rows = new TaskRows();
     const many = Array.from({ length: 10_000 }, (_, index) => row(String(index).padStart(5, "0"), 59 - (index % 60)));
     rows.addPage(page(many, null));
-    const began = performance.now();
+    const began = cpuTime();
     rows.change([row("05000", 59, { state: "failed" })], []);
-    expect(performance.now() - began).toBeLessThan(100);
+    expect(cpuTime() - began).toBeLessThan(100);
     expect(rows.rows).toHaveLength(10_000);
   });
 });
