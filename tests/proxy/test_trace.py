@@ -14,11 +14,14 @@ import pytest
 from parley.cli.output.trace_text import TraceText, render
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
+from parley.protocol.authorization import GivenCredential, encode_credential
 from parley.protocol.cards import ApiKeyLocation, ApiKeyScheme, Binding
 from parley.protocol.errors import InvalidParamsError, TaskNotFoundError, UnavailableError
+from parley.protocol.events import StatusUpdate
 from parley.protocol.masking import MASK
 from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.push import PushAuthentication, PushConfig
+from parley.protocol.tasks import Task, TaskState, TaskStatus
 from parley.protocol.versions import Version
 from parley.proxy import trace_json
 from parley.proxy.trace import AgentCall, Direction, Trace, TraceLine, json_writer
@@ -129,6 +132,42 @@ async def test_webhooks_are_shown_without_their_secrets() -> None:
     urls = [found.split('"')[0] for found in shown.split('"url":"')[1:]]
     assert len(urls) >= 8  # what was asked and answered on both sides
     assert set(urls) == {"http://127.0.0.1:9/…"}
+
+
+@pytest.mark.parametrize("binding", [JSONRPC, REST, GRPC], ids=str)
+async def test_the_credential_for_a_task_is_not_shown(binding: Binding) -> None:
+    lines: list[TraceLine] = []
+    given = encode_credential(GivenCredential("secret-1"))
+    with fail_after(20):
+        async with (
+            on_ports(App(conformance_agent("Open"))) as place,
+            proxy_of(place["url"], bindings=[binding], trace=Trace(lines.append)) as proxy,
+            caller(proxy, V1_0, binding) as peer,
+        ):
+            message = Message("m-1", Role.USER, (TextPart("hello"),), metadata=given)
+            with pytest.raises(InvalidParamsError):  # the agent has not asked for one
+                await peer.call(ops.SEND_MESSAGE, r.SendMessageRequest(message))
+    requests = [msgspec.json.encode(line).decode() for line in lines if line.kind == "request"]
+    assert len(requests) == 2
+    assert all("urn:parley:authorization-request:1" in request for request in requests)
+    assert "secret" not in msgspec.json.encode(lines).decode()
+
+
+def test_the_credential_that_an_agent_repeats_is_not_shown() -> None:
+    message = Message("m-1", Role.USER, (TextPart("hello"),), metadata=encode_credential(GivenCredential("secret-1")))
+    task = Task("t-1", "c-1", TaskStatus(TaskState.WORKING, message), history=(message,))
+    shown = [
+        trace_json.show_event(task, V1_0, JSONRPC),
+        trace_json.show_event(StatusUpdate("t-1", "c-1", task.status), V1_0, JSONRPC),
+        trace_json.show_event(message, V0_3, JSONRPC),
+        trace_json.show_result(ops.SEND_MESSAGE, task, V1_0, REST),
+        trace_json.show_result(ops.GET_TASK, task, V1_0, GRPC),
+        trace_json.show_result(ops.LIST_TASKS, r.TaskPage((task,), "", 1, 1), V1_0, JSONRPC),
+    ]
+    for body in shown:
+        text = msgspec.json.encode(body).decode()
+        assert "urn:parley:authorization-request:1" in text
+        assert "secret" not in text
 
 
 @pytest.mark.parametrize("binding", [JSONRPC, REST, GRPC], ids=str)

@@ -19,13 +19,16 @@ from parley.dialects.registry import DIALECTS
 from parley.dialects.rest import encode_rest_request
 from parley.network.urls import text_without_secrets, without_secrets
 from parley.protocol import requests as r
+from parley.protocol.authorization import without_credential
 from parley.protocol.cards import Binding
 from parley.protocol.errors import A2AError, ParleyError
-from parley.protocol.events import StreamEvent
+from parley.protocol.events import StatusUpdate, StreamEvent
 from parley.protocol.jsonvalue import JsonValue
+from parley.protocol.messages import Message
 from parley.protocol.operations import Operation
 from parley.protocol.push import PushConfig
 from parley.protocol.requests import Request, Result
+from parley.protocol.tasks import Task, TaskStatus
 from parley.protocol.versions import Version
 from parley.wire.rest import build_path, encode_query
 
@@ -93,6 +96,7 @@ def show_result(operation: Operation, result: Result, version: Version, binding:
 
 def show_event(event: StreamEvent, version: Version, binding: Binding | str) -> JsonValue:
     """An event of a stream. A 0.1 snapshot consists of several frames, which are shown as a list."""
+    event = _masked_event(event)
     try:
         if binding == Binding.GRPC:
             return _protobuf_json(_protobuf(version).encode_event(event))
@@ -124,9 +128,10 @@ def _not_expressible(version: Version, error: ParleyError) -> str:
 
 def _masked_request(request: Request) -> Request:
     match request:
-        case r.SendMessageRequest(configuration=r.SendConfiguration(push_config=PushConfig() as config)):
-            configuration = structs.replace(request.configuration, push_config=_masked(config))
-            return structs.replace(request, configuration=configuration)
+        case r.SendMessageRequest(message=message, configuration=configuration):
+            if configuration.push_config is not None:
+                configuration = structs.replace(configuration, push_config=_masked(configuration.push_config))
+            return structs.replace(request, message=without_credential(message), configuration=configuration)
         case r.CreatePushConfigRequest():
             return structs.replace(request, config=_masked(request.config))
         case _:
@@ -139,8 +144,36 @@ def _masked_result(result: Result) -> Result:
             return _masked(result)
         case r.PushConfigPage():
             return structs.replace(result, configs=tuple(map(_masked, result.configs)))
+        case r.TaskPage():
+            return structs.replace(result, tasks=tuple(map(_masked_task, result.tasks)))
+        case Task():
+            return _masked_task(result)
+        case Message():
+            return without_credential(result)
         case _:
             return result
+
+
+def _masked_event(event: StreamEvent) -> StreamEvent:
+    """An event without the credentials for its task that an agent repeats."""
+    match event:
+        case Task():
+            return _masked_task(event)
+        case Message():
+            return without_credential(event)
+        case StatusUpdate():
+            return structs.replace(event, status=_masked_status(event.status))
+        case _:
+            return event
+
+
+def _masked_task(task: Task) -> Task:
+    history = tuple(map(without_credential, task.history))
+    return structs.replace(task, status=_masked_status(task.status), history=history)
+
+
+def _masked_status(status: TaskStatus) -> TaskStatus:
+    return status if status.message is None else structs.replace(status, message=without_credential(status.message))
 
 
 def _masked(config: PushConfig) -> PushConfig:
