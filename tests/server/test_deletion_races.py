@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from contextlib import closing
+from contextlib import aclosing, closing
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,9 @@ import pytest
 from parley import Agent, Client, Turn
 from parley.engine.credentials import CREDENTIALS
 from parley.engine.limits import Limits
+from parley.protocol.errors import TaskNotFoundError
 from parley.protocol.push import PushConfig
+from parley.protocol.tasks import TaskState
 from parley.server.app import App
 from parley.stores.interface import Store
 from parley.stores.memory import MemoryStore
@@ -58,6 +60,24 @@ async def test_a_handler_that_outlives_the_deletion_of_its_task_leaves_no_memory
         await ended.wait()
         await asyncio.gather(sending, return_exceptions=True)
         assert await store.owner_data.owners(limit=10) == []
+
+
+async def test_a_reader_of_a_task_that_waits_for_its_caller_learns_that_it_was_deleted(store: Store) -> None:
+    agent = Agent("Diary")
+
+    @agent.on_message
+    async def handle(turn: Turn) -> str:
+        return await turn.ask("What happened?")
+
+    async with served(App(agent, store=store)) as (url, http), Client(url) as client:
+        asked = await client.send("hello")
+        assert asked.task is not None
+        async with aclosing(client.subscribe(asked.task)) as updates:
+            assert (await anext(updates)).state is TaskState.INPUT_REQUIRED
+            reply = await http.delete("/parley/data", params={"all": "true"})
+            assert reply.json()["tasks"] == 1
+            with pytest.raises(TaskNotFoundError):
+                await anext(updates)
 
 
 async def test_a_delivery_that_is_under_way_writes_nothing_back(tmp_path: Path) -> None:

@@ -110,7 +110,12 @@ class OwnerDataOperations:
 
         with translated:
             deleted = await delete_data(
-                engine.store, caller.owner, selection, stop=stop if cancels else None, records=self._records
+                engine.store,
+                caller.owner,
+                selection,
+                stop=stop if cancels else None,
+                records=self._records,
+                forget=engine.feeds.forget,
             )
         if engine.observer is not None:
             engine.observer.deleted(caller, selection, deleted)
@@ -246,8 +251,10 @@ async def delete_data(
     *,
     stop: Callable[[TaskHead], Awaitable[None]] | None = None,
     records: OwnerRecords | None = None,
+    forget: Callable[[TaskKey], None] = lambda key: None,
 ) -> DeletedData:
     """Delete the data of an owner. `stop` ends a task that is at work; without it such a task is refused.
+    `forget` is called for each task that was deleted.
 
     Deleting a task ends its log: a run that is still at work elsewhere fails at its next write, and keeps nothing.
 
@@ -270,6 +277,7 @@ async def delete_data(
         known = await store.outbox.configs(head.key)
         last = await store.tasks.head(head.key)
         if await store.tasks.delete(head.key):
+            forget(head.key)
             tasks, events, webhooks = tasks + 1, events + (last or head).last_seq, webhooks + len(known)
     await delete_credentials(store.records, {head.key for head in heads})
     contexts = [*await _contexts(store, owner, selection), *await _left_contexts(store, heads, selection)]

@@ -184,9 +184,15 @@ class Feeds:
         if feed is None:
             return
         if head is None:
-            feed.fail(TaskNotFoundError.for_task(key.task_id))
+            self.forget(key)
         else:
             feed.note(head.last_seq)
+
+    def forget(self, key: TaskKey) -> None:
+        """End the streams of a task that was deleted, once they have shown what is in memory."""
+        feed = self._feeds.get(key)
+        if feed is not None:
+            feed.fail(TaskNotFoundError.for_task(key.task_id))
 
     async def verify(self, key: TaskKey, feed: Feed, seq: int) -> None:
         """Find out why a task does not have the event that its feed knows of, and correct the feed.
