@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,10 @@ from parley.protocol.masking import MASK, SEALED_MESSAGE
 from parley.protocol.messages import DataPart, Message, Role, TextPart, text_of
 from parley.protocol.requests import GetTaskRequest, SendMessageRequest
 from parley.protocol.tasks import Task, TaskState
+from parley.sealed.sources import KeyFile
 from parley.stores.sqlite.store import SqliteStore
 from parley.testing.client import AgentClient, running
+from tests.stores.secrets_suite import script_for_a_lost_key
 
 pytestmark = pytest.mark.anyio
 
@@ -72,6 +76,25 @@ async def test_a_repeated_answer_is_still_recognised(tmp_path: Path) -> None:
         assert first.status.state is second.status.state is TaskState.INPUT_REQUIRED
         assert len(second.history) == len(first.history)
         assert len(heard) == 1
+
+
+async def test_an_answer_whose_key_is_lost_is_asked_for_again(tmp_path: Path) -> None:
+    heard: list[str] = []
+    path, key = tmp_path / "tasks.db", tmp_path / "tasks.db.key"
+    async with running(asking_agent(heard), store=SqliteStore(path)) as client:
+        task = await say(client, "begin")
+        await say(client, SECRET, task)
+        await client.crash()
+        (lost,) = KeyFile(key).read() or ()
+        key.unlink()
+        with closing(sqlite3.connect(path)) as shell:
+            shell.executescript(script_for_a_lost_key("SQLite", lost))
+        await client.restart()
+        asked = await say(client, "yes", task)
+        assert asked.status.state is TaskState.AUTH_REQUIRED
+        done = await say(client, "other", task)
+        assert done.status.state is TaskState.COMPLETED
+        assert heard[1:] == ["other []"]
 
 
 async def test_a_caller_cannot_send_an_encrypted_message() -> None:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Protocol
 
 import pytest
 from msgspec import structs
 
+from parley.engine.sealed_answers import is_left_out
+from parley.protocol.events import MessageAdded
+from parley.protocol.masking import MASK, SEALED_MESSAGE
+from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.push import PushAuthentication, PushConfig
 from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
@@ -16,7 +21,7 @@ from parley.sealed.errors import SecretError
 from parley.sealed.keys import StoreKey, new_key
 from parley.sealed.sealer import Sealer
 from parley.stores.encoding import encode
-from parley.stores.interface import InboxItem, PutRecord, RecordKey, Store
+from parley.stores.interface import InboxItem, PutRecord, RecordKey, Store, Write
 from parley.stores.secret_fields import seal_item
 from parley.stores.store_secrets import PAGE, StoreSecrets
 from parley.stores.urls import opened
@@ -102,6 +107,47 @@ async def texts(execute: Execute) -> str:
     """All columns that may hold a secret."""
     statements = ("SELECT config FROM push_configs", "SELECT item FROM inbox", "SELECT value FROM records")
     return "\n".join([text for statement in statements for text in await execute(statement)])
+
+
+async def put_what_is_not_renewed(store: Store) -> None:
+    """What the engine encrypts for itself: an answer in the log, a credential, and a value of a conversation."""
+    sealed = store.sealer.seal("secret-answer", "answer", "acme", "t-1", "m-2")
+    message = Message("m-2", Role.USER, (TextPart(MASK),), metadata={SEALED_MESSAGE: sealed})
+    answer = MessageAdded(KEY.task_id, "c-1", message)
+    await store.tasks.write(Write(KEY, 1, (answer,), TaskState.SUBMITTED, NOON, expected_holder="w", holder="w"))
+    credential = {"owner": "ada", "task_id": "t-1", "credential": {"value": "secret-credential"}}
+    await store.records.write(PutRecord(RecordKey("task-credentials", "acme", "c"), credential))
+    await store.contexts.put(CONTEXT, "credential", store.sealer.seal("secret-value", "own"), at=NOON)
+
+
+def script_for_a_lost_key(database: str, lost: StoreKey) -> str:
+    """What the documentation says to run in a database."""
+    page = (Path(__file__).parents[2] / "docs" / "secrets.md").read_text()
+    _, _, script = page.partition(f"In {database}:\n\n```sql\n")
+    return script.partition("```")[0].replace("KEY.", f"{lost.id}.")
+
+
+WITHOUT_LOST_SECRETS = [
+    ("https://hook.example/a", None),
+    ("https://hook.example/a", None),
+    ("https://hook.example/open", None),
+]
+
+
+async def check_without_lost_secrets(store: Store) -> None:
+    """What is left of `put_all` and `put_what_is_not_renewed` after that script."""
+    found = [webhook.config for webhook in await store.outbox.webhooks(KEY)]
+    assert [(config.url, config.token) for config in found] == WITHOUT_LOST_SECRETS
+    assert [config.authentication for config in found] == [None] * 3
+    server = await store.records.get(SERVER)
+    assert server is not None
+    assert server.value == {"definition": {"url": "https://mcp.example", "headers": {}}}
+    assert await store.records.get(TOKEN) is None
+    assert await store.records.list_all("task-credentials", limit=5) == []
+    assert await store.contexts.get(CONTEXT) == {}
+    events = [event for _, event in await store.tasks.events(KEY, after=0, limit=5)]
+    (answer,) = [event.message for event in events if isinstance(event, MessageAdded)]
+    assert is_left_out(answer)
 
 
 class SecretsSuite:

@@ -10,7 +10,21 @@ import pytest
 
 from parley.stores.postgres.store import PostgresStore
 from parley.stores.urls import opened
-from tests.stores.secrets_suite import EVERYTHING, FIRST, Execute, Keys, Open, SecretsSuite, put_all, read_all, texts
+from tests.stores.secrets_suite import (
+    EVERYTHING,
+    FIRST,
+    SECOND,
+    Execute,
+    Keys,
+    Open,
+    SecretsSuite,
+    check_without_lost_secrets,
+    put_all,
+    put_what_is_not_renewed,
+    read_all,
+    script_for_a_lost_key,
+    texts,
+)
 from tests.stores.writes import KEY
 
 pytestmark = pytest.mark.anyio
@@ -56,3 +70,14 @@ async def test_a_process_without_the_key_of_the_others_does_not_start(postgres_u
             await PostgresStore(postgres_url).open()
         async with opened(PostgresStore(postgres_url, migrates=False)) as reader:  # parley cluster status
             assert await reader.tasks.head(KEY) is not None
+
+
+async def test_a_store_whose_key_is_lost_opens_after_what_the_documentation_says(postgres_url: str) -> None:
+    async with opened(PostgresStore(postgres_url, keys=Keys(FIRST))) as store:
+        await put_all(store)
+        await put_what_is_not_renewed(store)
+    connection = await asyncpg.connect(postgres_url)
+    await connection.execute(script_for_a_lost_key("PostgreSQL", FIRST))
+    await connection.close()
+    async with opened(PostgresStore(postgres_url, keys=Keys(SECOND))) as store:
+        await check_without_lost_secrets(store)

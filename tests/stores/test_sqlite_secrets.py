@@ -27,15 +27,16 @@ from tests.stores.secrets_suite import (
     HOOK,
     PUBLIC,
     SECOND,
-    SERVER,
-    TOKEN,
     Execute,
     Keys,
     Open,
     SecretsSuite,
+    check_without_lost_secrets,
     put_all,
     put_plain_webhooks,
+    put_what_is_not_renewed,
     read_all,
+    script_for_a_lost_key,
 )
 from tests.stores.writes import KEY
 
@@ -134,24 +135,17 @@ async def test_a_file_of_keys_that_everyone_can_read_is_warned_about(
 async def test_a_store_whose_key_is_lost_opens_after_what_the_documentation_says(path: Path) -> None:
     async with opened(SqliteStore(path)) as store:
         await put_all(store)
+        await put_what_is_not_renewed(store)
     key = path.with_name("tasks.db.key")
     (lost,) = KeyFile(key).read() or ()
     key.unlink()
-    page = (Path(__file__).parents[2] / "docs" / "secrets.md").read_text()
-    script = page.partition("```sql\n")[2].partition("```")[0].replace("KEY.", f"{lost.id}.")
+    found = "2 webhooks, 3 records, 1 messages that wait, 1 writes of events, 1 values of conversations"
+    with pytest.raises(SecretError, match=found):
+        await SqliteStore(path).open()
     with closing(sqlite3.connect(path)) as shell:
-        shell.executescript(script)
+        shell.executescript(script_for_a_lost_key("SQLite", lost))
     async with opened(SqliteStore(path)) as store:
-        found = [webhook.config for webhook in await store.outbox.webhooks(KEY)]
-        assert [(config.url, config.token) for config in found] == [
-            ("https://hook.example/a", None),
-            ("https://hook.example/a", None),
-            ("https://hook.example/open", None),
-        ]
-        server = await store.records.get(SERVER)
-        assert server is not None
-        assert server.value == {"definition": {"url": "https://mcp.example", "headers": {}}}
-        assert await store.records.get(TOKEN) is None
+        await check_without_lost_secrets(store)
     assert FileMaintenance(path, lambda _: None).check().wrong == ()
 
 

@@ -5,7 +5,8 @@ Parley itself. The whole message is beside them in the metadata, encrypted for t
 handler that has asked gets it. In a store without a key, messages stay as they are.
 
 An answer that another host has encrypted cannot be read here. So it is left out of what moves between hosts, which
-leaves the masks and a note: the handler that has asked asks again, instead of taking the masks for the answer.
+leaves the masks and a note: the handler that has asked asks again, instead of taking the masks for the answer. So it
+does where the key is lost: the operator then marks what it encrypted as unreadable, as docs/secrets.md says.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from parley.protocol.events import MessageAdded, TaskEvent
 from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.masking import MASK, SEALED_MESSAGE, without_sealed_message
 from parley.protocol.messages import SKILL_KEY, Message, TextPart
-from parley.sealed.sealer import Sealer
+from parley.sealed.sealer import Sealer, key_of
 from parley.stores.encoding import decode_message, encode
 from parley.stores.interface import TaskKey
 
@@ -64,8 +65,9 @@ def movable_event(event: TaskEvent) -> TaskEvent:
 
 
 def is_left_out(message: Message) -> bool:
-    """Whether a message of the log has nothing but masks, because it was sent at another host."""
-    return message.metadata.get(SEALED_MESSAGE) == _LEFT_OUT
+    """Whether a message of the log has nothing but masks: it was sent at another host, or its key is lost for good."""
+    sealed = message.metadata.get(SEALED_MESSAGE)
+    return isinstance(sealed, str) and key_of(sealed) is None
 
 
 def _place(key: TaskKey, message: Message) -> tuple[str, ...]:
