@@ -353,6 +353,7 @@ def test_a_variable_that_is_no_setting_is_a_warning_and_those_of_kubernetes_are_
         "PARLEY_XYZ": "1",
         "PARLEY_TOKEN": "of the client",
         "PARLEY_CLIENT_SECRET": "of a login",
+        "PARLEY_HOOK_TOKEN": "of a webhook",
         "PARLEY_PORT": "tcp://10.0.0.1:80",
         "PARLEY_PORT_80_TCP_ADDR": "10.0.0.1",
         "PARLEY_SERVICE_HOST": "10.0.0.1",

@@ -30,8 +30,14 @@ CONFIG_VARIABLE = "PARLEY_CONFIG"
 TABLES = ("serve", "up", "proxy", "console")
 """The commands that have a table in the file."""
 
-_OTHER_VARIABLES = {CONFIG_VARIABLE, "PARLEY_CLIENT_SECRET", "PARLEY_ADMIN_TOKEN"}
-"""Variables that are not options: the second one is for `parley login`, the third one for `parley up`."""
+_OTHER_VARIABLES = {
+    CONFIG_VARIABLE,
+    "PARLEY_CLIENT_SECRET",
+    "PARLEY_ADMIN_TOKEN",
+    "PARLEY_HOOK_TOKEN",
+    "PARLEY_HOOK_AUTH",
+}
+"""Variables that are not named after an option: of `parley login`, `parley up`, and the last two of `parley push`."""
 
 _NOT_SETTINGS = {"help", "config", "show_config", "help_limits"}
 

@@ -8,9 +8,19 @@ import typer
 
 from parley.protocol.push import PushAuthentication
 
-WebhookToken = Annotated[str | None, typer.Option(metavar="TOKEN", help="A token that the agent sends to the webhook.")]
+# As variables, because every user of the machine can read the arguments of a command. Not PARLEY_WEBHOOK_AUTH, which is
+# a setting of servers.
+WebhookToken = Annotated[
+    str | None,
+    typer.Option(metavar="TOKEN", envvar="PARLEY_HOOK_TOKEN", help="A token that the agent sends to the webhook."),
+]
 WebhookAuth = Annotated[
-    str | None, typer.Option(metavar="'SCHEME CREDENTIALS'", help="How the agent authenticates at the webhook.")
+    str | None,
+    typer.Option(
+        metavar="'SCHEME CREDENTIALS'",
+        envvar="PARLEY_HOOK_AUTH",
+        help="How the agent authenticates at the webhook.",
+    ),
 ]
 WebhookUrl = Annotated[
     str | None,
