@@ -12,6 +12,7 @@ from joserfc import jwt
 from joserfc.jwk import KeySet
 
 from parley.keys import GivenKeys, KeyFolder, KeyFolderError, KeyRing, LocalKey
+from parley.keys.given_keys import FileKey
 from parley.keys.key_ring import KeyChange
 from parley.keys.signing_key import generate_key
 from parley.protocol.errors import LocalProtocolError
@@ -227,6 +228,17 @@ def test_given_keys_are_replaced_and_stay_published() -> None:
     keys.replace(second)
     assert keys.current.key_id == "b"
     assert [key["kid"] for key in msgspec.json.decode(keys.published())["keys"]] == ["b", "a"]
+
+
+def test_a_key_file_that_every_user_can_read_is_warned_about(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "key.pem"
+    file.write_bytes(generate_key("ES256").as_pem(private=True))
+    file.chmod(0o600)
+    FileKey(file)
+    assert caplog.text == ""
+    file.chmod(0o644)
+    FileKey(file)
+    assert f"Every user of this machine can read the signing key in {file}: chmod 600 {file}" in caplog.text
 
 
 def test_a_public_key_cannot_sign() -> None:

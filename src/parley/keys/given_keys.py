@@ -5,6 +5,9 @@ They rotate by being replaced: `replace` signs with another key from now on and 
 
 from __future__ import annotations
 
+import logging
+import os
+import stat
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +15,8 @@ from pathlib import Path
 from parley.keys.signing_key import CountedKey, LocalKey, SigningKey, encode_key_set, encode_token, parse_key
 from parley.protocol.errors import LocalProtocolError
 from parley.protocol.jsonvalue import JsonValue
+
+logger = logging.getLogger(__name__)
 
 
 class GivenKeys:
@@ -69,6 +74,8 @@ class FileKey(GivenKeys):
         """Raises LocalProtocolError if the file has no valid private key, OSError if it cannot be read."""
         self._path = path
         super().__init__(read_key_file(path))
+        if os.name == "posix" and path.stat().st_mode & stat.S_IROTH:
+            logger.warning("Every user of this machine can read the signing key in %s: chmod 600 %s", path, path)
 
     def reload(self) -> None:
         """See `SigningKeys`."""
