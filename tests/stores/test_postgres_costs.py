@@ -134,3 +134,24 @@ async def test_a_page_of_events_costs_what_it_shows(postgres_url: str) -> None:
         bounded = await store.tasks.events(key, after=10, limit=1_000, size=2_000)
         assert 5 < len(bounded) < 40
         assert bounded[0][0] == 11
+
+
+async def test_callers_that_write_again_at_once_share_commits(postgres_url: str) -> None:
+    """Those that wait for the same commit, and those that wait for the next one: from then on they write together."""
+    async with opened(PostgresStore(postgres_url)) as store:
+        writer = store._access._writer
+        assert writer._session is not None
+
+        async def write_often(key: TaskKey) -> None:
+            await store.tasks.write(held(creation(key), "", "w"))
+            for number in range(1, 20):
+                await store.tasks.write(held(addition(number, key), "w", "w"))
+
+        before = writer._session.last_batch
+        first = [asyncio.create_task(write_often(key)) for key in KEYS[:4]]
+        while len(writer._queue) < 4:
+            await asyncio.sleep(0)
+        while writer._queue:  # the first commit is under way
+            await asyncio.sleep(0)
+        await asyncio.gather(*first, *[write_often(key) for key in KEYS[4:8]])
+        assert writer._session.last_batch - before == 21

@@ -1,8 +1,9 @@
 """The writer: every change from this process, in the order of the calls, many in one transaction.
 
-It takes whatever waits and commits it together, so the busier the store, the more writes share a commit. A change that
-conflicts fails alone. If a transaction fails as a whole, because another process was faster or because of one of its
-values, each of its changes gets a transaction of its own.
+It takes whatever waits and commits it together, so the busier the store, the more writes share a commit. Before it
+takes more, the callers of the last commit go on: most of them write again at once. A change that conflicts fails
+alone. If a transaction fails as a whole, because another process was faster or because of one of its values, each of
+its changes gets a transaction of its own.
 
 If the connection is lost, changes wait for another one, each for `patience` seconds at most. What was sent and not
 answered is looked up first (`session`). A change that failed was not written; only where the outcome could not be
@@ -33,6 +34,13 @@ MAX_BATCH = 1_000
 
 MAX_BATCH_SIZE = 8_000_000
 """Characters in a transaction."""
+
+TURNS_OF_CALLERS = 4
+"""Turns of the event loop between two transactions.
+
+A caller that was answered has then written again, if it does so at once, and shares the next commit instead of waiting
+for the one after that: a quarter fewer commits when many send.
+"""
 
 MAX_TRIES = 10
 """How often a change that meets others at the same moment is tried alone."""
@@ -104,6 +112,8 @@ class PostgresWriter:
             self._is_waiting.clear()
             while self._queue:
                 await self._write(self._take())
+                for _ in range(TURNS_OF_CALLERS):
+                    await asyncio.sleep(0)
             if self._is_stopping:
                 return
 
