@@ -15,7 +15,7 @@ from msgspec import structs
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
-from parley.stores.interface import NewTask, Owner, PutRecord, RecordKey, TaskFilter, TaskKey
+from parley.stores.interface import NewTask, Owner, PutRecord, RecordKey, SendKey, TaskFilter, TaskKey
 from parley.stores.postgres.store import PostgresStore
 from parley.stores.urls import opened
 from tests.stores.shared_store_suite import held
@@ -45,9 +45,9 @@ async def store(postgres_url: str) -> AsyncGenerator[PostgresStore]:
 
 async def pages_of(store: PostgresStore, read: Callable[[], Awaitable[Any]]) -> int:
     """How many pages the server looks at for a read. A scan of a whole table fails."""
-    fetch, pages = store._access.fetch, 0
+    fetch, fetch_row, pages = store._access.fetch, store._access.fetch_row, 0
 
-    async def explain(statement: str, *values: Any) -> Any:
+    async def count(statement: str, *values: Any) -> None:
         nonlocal pages
 
         async def run(connection: asyncpg.Connection) -> str:
@@ -57,13 +57,20 @@ async def pages_of(store: PostgresStore, read: Callable[[], Awaitable[Any]]) -> 
         assert "Seq Scan" not in plan
         (top,) = json.loads(plan)
         pages += top["Plan"]["Shared Hit Blocks"] + top["Plan"]["Shared Read Blocks"]
+
+    async def explain(statement: str, *values: Any) -> Any:
+        await count(statement, *values)
         return await fetch(statement, *values)
 
-    store._access.fetch = explain
+    async def explain_row(statement: str, *values: Any) -> Any:
+        await count(statement, *values)
+        return await fetch_row(statement, *values)
+
+    store._access.fetch, store._access.fetch_row = explain, explain_row
     try:
         await read()
     finally:
-        store._access.fetch = fetch
+        store._access.fetch, store._access.fetch_row = fetch, fetch_row
     return pages
 
 
@@ -121,6 +128,28 @@ async def test_a_page_of_records_costs_what_it_shows(postgres_url: str) -> None:
                 assert await pages_of(store, read) < 50
         for place in (None, ("tenant-1", "n-1000"), ("tenant-2", "n-1900")):
             assert await pages_of(store, lambda p=place: records.list_all("notes", after=p, limit=20)) < 50
+
+
+async def test_a_task_costs_the_same_however_many_its_owner_has(store: PostgresStore) -> None:
+    """Also in tables that were never analysed, as those of a new database are."""
+    tasks, key = store.tasks, KEYS[0]
+    assert len((await tasks.list(key.owner, TaskFilter(limit=9_999))).heads) > 100
+    assert await pages_of(store, lambda: tasks.head(key)) < 50
+    assert await pages_of(store, lambda: tasks.read(key)) < 50
+    assert await pages_of(store, lambda: tasks.read_many([key, key])) < 50
+    assert await pages_of(store, lambda: tasks.events(key, after=0, limit=64)) < 50
+
+
+async def test_what_is_read_by_many_keys_is_planned_once(store: PostgresStore) -> None:
+    """And not again for every number of keys: planning takes longer than reading."""
+    owner, since = KEYS[0].owner, NOON - timedelta(days=1)
+    for number in range(30):
+        assert await store.sends.find(owner, SendKey(f"m-{number}", b"digest"), since=since) is None
+        assert None not in await store.tasks.read_many(KEYS[: number % 3 + 1])
+    plans = "SELECT custom_plans FROM pg_prepared_statements WHERE strpos(statement, $1) > 0"
+    for statement in ("JOIN sends ON", "JOIN LATERAL"):
+        ((custom_plans,),) = await store._access.fetch(plans, statement)
+        assert custom_plans <= 5
 
 
 async def test_a_page_of_events_costs_what_it_shows(postgres_url: str) -> None:

@@ -1,13 +1,18 @@
 -- Tasks and their events. {head} stands for the columns of a head.
+--
+-- A task is found by its tenant and id. `IS TRUE` keeps its owner from being looked for in an index: until tables are
+-- analysed for the first time, the planner would as soon read all tasks of the owner as the one with the id.
 
 -- name: head
-SELECT {head} FROM tasks WHERE tenant = $1 AND id = $2 AND owner = $3
+SELECT {head} FROM tasks WHERE tenant = $1 AND id = $2 AND (owner = $3) IS TRUE
 
 -- name: read
 -- Tasks in the order of their keys, each with its snapshot and the rows of events after it, until more than $5 characters
--- are read; without artifacts if $4 is false. The lengths are known without reading the texts.
+-- are read; without artifacts if $4 is false. The lengths are known without reading the texts. Why the keys are in queries
+-- of their own: see `load_sends`.
 WITH wanted AS (
-    SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS w (tenant, id, owner, place)
+    SELECT * FROM unnest((SELECT $1::text[]), (SELECT $2::text[]), (SELECT $3::text[]))
+        WITH ORDINALITY AS w (tenant, id, owner, place)
 ),
 measured AS (
     SELECT w.place, t.number, t.snapshot_seq,
@@ -17,7 +22,7 @@ measured AS (
             WHERE e.task = t.number AND e.first_seq > t.snapshot_seq AND ($4::boolean OR NOT e.is_unlisted)), 0) AS length
     FROM wanted AS w LEFT JOIN LATERAL (
         SELECT number, snapshot_seq FROM tasks
-        WHERE tasks.tenant = w.tenant AND tasks.id = w.id AND tasks.owner = w.owner
+        WHERE tasks.tenant = w.tenant AND tasks.id = w.id AND (tasks.owner = w.owner) IS TRUE
     ) AS t ON TRUE
 ),
 chosen AS (
@@ -58,12 +63,12 @@ SELECT number, snapshot_seq, snapshots.snapshot, snapshots.artifacts,
     ),
     {head}
 FROM tasks LEFT JOIN snapshots ON snapshots.task = tasks.number
-WHERE tenant = $1 AND id = $2 AND owner = $3
+WHERE tenant = $1 AND id = $2 AND (owner = $3) IS TRUE
 
 -- name: events
 -- The rows that hold the $5 events after the number $4, until more than $6 characters are read. The first row may begin
 -- before that number.
-WITH task AS (SELECT number FROM tasks WHERE tenant = $1 AND id = $2 AND owner = $3),
+WITH task AS (SELECT number FROM tasks WHERE tenant = $1 AND id = $2 AND (owner = $3) IS TRUE),
 found AS (
     SELECT first_seq, events, written_at,
         coalesce(
@@ -91,7 +96,7 @@ SELECT NULL, count(*), NULL FROM tasks WHERE wake_at IS NOT NULL
 
 -- name: lock
 -- Whether an owner has a task; its row is locked until the transaction ends.
-SELECT number, last_seq, holder FROM tasks WHERE tenant = $1 AND id = $2 AND owner = $3 FOR UPDATE
+SELECT number, last_seq, holder FROM tasks WHERE tenant = $1 AND id = $2 AND (owner = $3) IS TRUE FOR UPDATE
 
 -- name: delete
 -- A task that is locked, with all that belongs to it.
