@@ -695,7 +695,7 @@ class Run(Struct, kw_only=True, eq=False):
             for config, caller in webhooks:
                 self.engine.webhooks.kept(self.key, config, caller, self.program.id)
             self.feed.publish(first, events)
-            if self.engine.hints is not None:
+            if self.engine.hints is not None and write.new is None:  # a task that begins has no readers elsewhere
                 self.engine.hints.publish(Hint(HintKind.EVENTS, self.key, self._written_seq))
             self._is_writing = False
             if self._buffer:
