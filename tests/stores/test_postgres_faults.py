@@ -373,6 +373,20 @@ async def test_a_lease_is_renewed_at_once_however_many_slow_reads_wait(postgres_
         assert await asyncio.gather(*slow) == [None] * 20
 
 
+async def test_a_read_that_takes_too_long_costs_no_connection_and_the_server_counts_as_there(postgres_url: str) -> None:
+    """The server ends it. Otherwise it would go on there, and a health check would say that there is no server."""
+    async with opened(PostgresStore(postgres_url, patience=8)) as store, connected(postgres_url) as operator:
+        await asyncio.gather(*[store.tasks.head(KEY) for _ in range(4)])
+        idle = store._access._readers._idle
+        before = set(idle)
+        with pytest.raises(StoreUnavailableError, match="the database took too long"):
+            await store._access.fetch("SELECT pg_sleep(60)")
+        assert store.problem() is None
+        assert set(idle) == before
+        at_work = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = 'SELECT pg_sleep(60)'"
+        assert await operator.fetchval(at_work) == 0
+
+
 async def test_reads_from_a_server_that_is_silent_fail_in_time_however_many_there_are(
     postgres_server: Postgres, postgres_url: str
 ) -> None:

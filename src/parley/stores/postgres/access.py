@@ -65,7 +65,7 @@ class PostgresAccess:
         deadline = asyncio.get_running_loop().time() + STARTING_SECONDS
         while True:
             try:
-                return await connect(self._address)
+                return await connect(self._address, answer_seconds=self._readers.answer_seconds)
             except (asyncpg.CannotConnectNowError, asyncpg.TooManyConnectionsError):
                 if asyncio.get_running_loop().time() >= deadline:
                     raise

@@ -14,6 +14,9 @@ from parley.stores.postgres.address import Address
 CONNECT_SECONDS = 5.0
 """How long a server may take to accept a connection."""
 
+SHORTEST_LIMIT = 1.0
+"""Seconds that a statement may take at least."""
+
 OLDEST_VERSION = 14
 
 SETTINGS = {
@@ -21,7 +24,6 @@ SETTINGS = {
     "idle_in_transaction_session_timeout": "3s",
     # Longer than that: who waits for such a process gets its turn.
     "lock_timeout": "5s",
-    "statement_timeout": "30s",
     # Every statement is served by an index. A plan that was made while a table was small would scan it for ever.
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
@@ -32,7 +34,6 @@ SETTINGS = {
 }
 
 WRITER_SETTINGS = {
-    "statement_timeout": "8s",  # before the writer itself gives up
     # Planning a batch again, for the numbers of its rows, takes longer than writing it.
     "plan_cache_mode": "force_generic_plan",
 }
@@ -43,8 +44,12 @@ REQUIRE_DURABLE = """
 """A server may be set up to acknowledge what a crash takes back. Only the URL can ask for that."""
 
 
-async def connect(address: Address, *, is_writer: bool = False) -> asyncpg.Connection:
-    """A connection to a database that can be written."""
+async def connect(address: Address, *, answer_seconds: float, is_writer: bool = False) -> asyncpg.Connection:
+    """A connection to a database that can be written.
+
+    A statement ends before `answer_seconds`, after which the caller takes the server for gone: one that works and is
+    slow says so.
+    """
     connection = await asyncpg.connect(
         address.url,
         timeout=CONNECT_SECONDS,
@@ -53,7 +58,8 @@ async def connect(address: Address, *, is_writer: bool = False) -> asyncpg.Conne
         **address.options(),
     )
     try:
-        settings = {**SETTINGS, **(WRITER_SETTINGS if is_writer else {})}
+        limit = {"statement_timeout": f"{max(SHORTEST_LIMIT, answer_seconds * 0.8):.3f}s"}
+        settings = {**SETTINGS, **limit, **(WRITER_SETTINGS if is_writer else {})}
         wanted = [f"SET {name} = '{value}'" for name, value in settings.items() if name not in address.settings]
         await connection.execute("; ".join(wanted), timeout=CONNECT_SECONDS)
         if is_writer and "synchronous_commit" not in address.settings:

@@ -33,6 +33,8 @@ class Readers:
     def __init__(self, address: Address, *, most: int, patience: float) -> None:
         self._address = address
         self._patience = patience
+        self.answer_seconds = patience / 2
+        """How long a read may take; afterwards the server counts as gone, and a second attempt is left."""
         self._free = asyncio.Semaphore(max(1, most - 1))
         self._free_for_urgent = asyncio.Semaphore(1)
         self._idle: list[asyncpg.Connection] = []
@@ -62,9 +64,7 @@ class Readers:
             StoreUnavailableError: the database cannot be reached, or too many other queries wait.
         """
         free = self._free_for_urgent if is_urgent else self._free
-        seconds = self._patience / 2  # so that a second attempt is left
-        if is_urgent:
-            seconds = min(seconds, URGENT_SECONDS)
+        seconds = min(self.answer_seconds, URGENT_SECONDS) if is_urgent else self.answer_seconds
         loop = asyncio.get_running_loop()
         deadline, pause = loop.time() + self._patience, 0.02
         while True:
@@ -96,7 +96,7 @@ class Readers:
             raise StoreUnavailableError(f"{self._address.name}: {why}. It may be tried again.") from None
 
     async def _run_once(self, query: Callable[[asyncpg.Connection], Awaitable[T]], seconds: float) -> T:
-        connection = self._take() or await connect(self._address)
+        connection = self._take() or await connect(self._address, answer_seconds=self.answer_seconds)
         try:
             async with asyncio.timeout(seconds):
                 result = await query(connection)

@@ -36,6 +36,12 @@ from parley.stores.rows import decode_send
 
 _STATEMENTS = load_statements("writers")
 
+ANSWER_SECONDS = 10.0
+"""How long a transaction may take; afterwards the connection counts as lost.
+
+A server that is gone without a word is noticed so, at about the time at which a lease expires.
+"""
+
 KNOWN_HEADS = 4_096
 """Heads that are remembered: of all tasks at work in a busy process, about half a kilobyte each. They may be wrong."""
 
@@ -232,7 +238,7 @@ class WriterSession:
 
 async def open_session(address: Address, writer: str) -> WriterSession:
     """A connection that writes for a process; transactions of the one before have ended then."""
-    connection = await connect(address, is_writer=True)
+    connection = await connect(address, answer_seconds=ANSWER_SECONDS, is_writer=True)
     try:
         (row,) = await connection.fetch(_STATEMENTS["begin_session"], writer)
     except BaseException:

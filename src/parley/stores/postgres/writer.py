@@ -25,7 +25,7 @@ from parley.stores.interface import ConflictError, LeaseLostError, StoreError, S
 from parley.stores.postgres.address import Address
 from parley.stores.postgres.errors import DRIVER_ERRORS, explain, is_lost, meaning_of
 from parley.stores.postgres.jobs import Change, Job, Outcome, RecordsWrite, resolve, size_of
-from parley.stores.postgres.session import RACES, WriterSession, end_session, open_session
+from parley.stores.postgres.session import ANSWER_SECONDS, RACES, WriterSession, end_session, open_session
 
 logger = logging.getLogger(__name__)
 
@@ -44,12 +44,6 @@ for the one after that: a quarter fewer commits when many send.
 
 MAX_TRIES = 10
 """How often a change that meets others at the same moment is tried alone."""
-
-ANSWER_SECONDS = 10.0
-"""How long a transaction may take; afterwards the connection counts as lost. Longer than the server's own limit.
-
-A server that is gone without a word is noticed so, at about the time at which a lease expires.
-"""
 
 LONGEST_PAUSE = 0.5
 """Seconds between two attempts to connect."""
