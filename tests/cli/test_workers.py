@@ -83,10 +83,12 @@ def test_the_announcement_is_printed_once_when_all_are_ready(directory: Path) ->
     options = ("where:agent", "--workers", "2", "--port", "0", "--grpc-port", "0", "--store", "sqlite:///tasks.db")
     with served(*options, cwd=directory) as command:
         url = command.until_ready()
-        assert len([line for line in command.logged if "Serving at" in line]) == 2
+        for _ in range(2):
+            command.until_logged("Serving at")
         with urllib.request.urlopen(f"{url}/readyz", timeout=SECONDS) as reply:
             assert json.load(reply) == {"status": "ok"}
         assert command.end() == 0
+    assert sum("Serving at" in line for line in command.logged) == 2
     assert sum("serves Where" in line for line in command.said) == 1
 
 
