@@ -345,13 +345,13 @@ async def test_few_long_tasks_are_deleted_in_a_transaction(postgres_url: str, mo
             for seq in range(1, 8):
                 await store.tasks.write(structs.replace(addition(seq, key), state=TaskState.COMPLETED, status_at=at))
         batches: list[int] = []
-        fetch_value = store._access.fetch_value
+        delete_old = store._access.delete_old
 
-        async def counted(statement: str, *values: Any) -> Any:
-            batches.append(await fetch_value(statement, *values))
+        async def counted(statement: str, *values: Any) -> int:
+            batches.append(await delete_old(statement, *values))
             return batches[-1]
 
-        store._access.fetch_value = counted
+        store._access.delete_old = counted
         assert await store.tasks.delete_finished(before=minute(9), limit=4) == 4
         assert batches == [2, 2]
         assert await store.tasks.delete_finished(before=minute(9), limit=4) == 1
@@ -385,6 +385,15 @@ async def test_a_read_that_takes_too_long_costs_no_connection_and_the_server_cou
         assert set(idle) == before
         at_work = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = 'SELECT pg_sleep(60)'"
         assert await operator.fetchval(at_work) == 0
+
+
+async def test_deleting_what_is_old_may_take_longer_than_a_read(postgres_url: str) -> None:
+    """And what fails leaves a connection that can be used."""
+    async with opened(PostgresStore(postgres_url, patience=4, readers=1)) as store:
+        assert await store._access.delete_old("SELECT 7 FROM pg_sleep(2.5)") == 7
+        with pytest.raises(StoreUnavailableError, match="division by zero"):
+            await store._access.delete_old("SELECT 1 / 0")
+        assert await store._access.delete_old("SELECT 1") == 1
 
 
 async def test_reads_from_a_server_that_is_silent_fail_in_time_however_many_there_are(

@@ -29,6 +29,10 @@ STARTING_SECONDS = 30.0
 """How long to wait, when a store is opened, for a server that is starting."""
 
 
+DELETING_SECONDS = 30
+"""How long deleting what is old may take: the events of a long task are many rows, perhaps on a slow disk."""
+
+
 class PostgresAccess:
     """Reads and changes of one database, for all parts of its store."""
 
@@ -121,6 +125,22 @@ class PostgresAccess:
     async def fetch_value(self, statement: str, *values: Any) -> Any:
         """The first value of a statement."""
         return await self._readers.run(lambda connection: connection.fetchval(statement, *values))
+
+    async def delete_old(self, statement: str, *values: Any) -> int:
+        """How much a statement of retention has deleted. It may take longer than a read: no caller waits for it."""
+
+        async def delete(connection: asyncpg.Connection) -> int:
+            await connection.execute(f"BEGIN; SET LOCAL statement_timeout = '{DELETING_SECONDS}s'")
+            try:
+                deleted = await connection.fetchval(statement, *values)
+            except asyncpg.PostgresError:
+                if not connection.is_closed():
+                    await connection.execute("ROLLBACK")
+                raise
+            await connection.execute("COMMIT")
+            return deleted
+
+        return await self._readers.run(delete, seconds=DELETING_SECONDS + 5)
 
 
 def require_names(*names: str) -> None:

@@ -54,7 +54,7 @@ class PostgresContexts:
         self, *, before: datetime, limit: int, tenant: str | None = None, agent: str | None = None
     ) -> int:
         """Delete the values of contexts that have no task left and were last written before a moment."""
-        return await self._access.fetch_value(_STATEMENTS["delete_unused"], encode_time(before), limit, tenant, agent)
+        return await self._access.delete_old(_STATEMENTS["delete_unused"], encode_time(before), limit, tenant, agent)
 
     async def _change(self, context: ContextKey, name: str, statement: str, *values: str | int | None) -> None:
         columns = _columns(context)

@@ -57,14 +57,20 @@ class Readers:
             except DRIVER_ERRORS:
                 connection.terminate()
 
-    async def run(self, query: Callable[[asyncpg.Connection], Awaitable[T]], *, is_urgent: bool = False) -> T:
-        """What a query returns.
+    async def run(
+        self,
+        query: Callable[[asyncpg.Connection], Awaitable[T]],
+        *,
+        is_urgent: bool = False,
+        seconds: float | None = None,
+    ) -> T:
+        """What a query returns; `seconds` is how long it may take, if that is longer than a read may.
 
         Raises:
             StoreUnavailableError: the database cannot be reached, or too many other queries wait.
         """
         free = self._free_for_urgent if is_urgent else self._free
-        seconds = min(self.answer_seconds, URGENT_SECONDS) if is_urgent else self.answer_seconds
+        seconds = seconds or (min(self.answer_seconds, URGENT_SECONDS) if is_urgent else self.answer_seconds)
         loop = asyncio.get_running_loop()
         deadline, pause = loop.time() + self._patience, 0.02
         while True:

@@ -61,5 +61,5 @@ class PostgresSends:
     async def delete_before(self, moment: datetime) -> None:
         """Delete the records of messages that were sent before a moment."""
         values = (encode_time(moment), DELETED_AT_ONCE)
-        while await self._access.fetch_value(_STATEMENTS["delete_before"], *values) == DELETED_AT_ONCE:
+        while await self._access.delete_old(_STATEMENTS["delete_before"], *values) == DELETED_AT_ONCE:
             pass

@@ -190,7 +190,7 @@ class PostgresTasks:
         while deleted < limit:
             at_once = min(limit - deleted, DELETED_AT_ONCE)
             values = (encode_time(before), at_once, tenant, agent, DELETED_EVENTS)
-            batch = await self._access.fetch_value(_STATEMENTS["delete_finished"], *values)
+            batch = await self._access.delete_old(_STATEMENTS["delete_finished"], *values)
             if batch == 0:
                 break
             deleted += batch
