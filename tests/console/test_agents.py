@@ -328,3 +328,15 @@ async def test_the_remote_agents_of_a_tenant_are_those_of_its_catalogue() -> Non
             shown = await details(browsers[0], found[0][0]["id"])
             assert shown["card"]["name"] == "Elsewhere"
             assert (await browsers[1].get(f"/console/api/agents/{found[0][0]['id']}")).status_code == 404
+
+
+async def test_a_browser_at_the_root_of_a_server_without_an_agent_there_is_led_to_the_console() -> None:
+    async with console_of(echo_agent("One"), echo_agent("Two")) as server, server.program() as program:
+        led = await program.get("/", headers={"Accept": "text/html,*/*"})
+        assert (led.status_code, led.headers["location"]) == (307, "console/")
+        assert len((await program.get("/")).json()["agents"]) == 2
+    async with console_of_host() as server, server.program() as program:
+        assert (await program.get("/", headers={"Accept": "text/html,*/*"})).headers["location"] == "console/"
+        assert (await program.get("/")).status_code == 404
+    async with console_of(echo_agent()) as server, server.program() as program:
+        assert (await program.get("/", headers={"Accept": "text/html,*/*"})).status_code == 200

@@ -443,6 +443,8 @@ class App:
             return
         elif path == CALLBACK_PATH and self.engine is self.local_engine:
             await self._authorizations.receive(request)
+        elif path == "/" and request.verb == "GET" and self._leads_to_console(request):
+            await request.reply(307, b"", b"text/plain", [(b"location", b"console/")])
         elif self._hosted is not None:  # also the metrics: tenants must not see those of others
             await self._hosted.receive(request)
         elif path == "/metrics" and (metrics := self.metrics) is not None:
@@ -459,6 +461,10 @@ class App:
             await site(request, rest)
         else:
             await self._answer_without_agent(request, path)
+
+    def _leads_to_console(self, request: AsgiRequest) -> bool:
+        """Whether a request for `/` is a person's who looks for something to see."""
+        return self._console is not None and self.table.is_directory("/") and request.accepts_html()
 
     async def _reply_not_running(self, request: AsgiRequest) -> None:
         """Reply that the app is not running; if it was never started, say how to start it, and log that once."""
