@@ -107,18 +107,24 @@ def test_a_reply_of_another_sdk_is_shown_while_it_is_streamed(
     expect(log(page).locator(".artifact")).to_contain_text("1 2 3 4 5 6 7 8 9")
 
 
-def test_the_tasks_of_an_agent_elsewhere_are_those_that_it_lists(page: Page, console: Server, served: Server) -> None:
+def test_the_tasks_of_an_agent_elsewhere_are_those_that_it_lists(page: Page, console: Server, tmp_path: Path) -> None:
     page.goto(f"{console.console}tasks")
-    expect(page.get_by_role("main").get_by_text("There is no agent to ask")).to_be_visible()
-    add(page, console, f"{served.url}/agents/scripted")
-    chat(page)
-    say(page, "say from afar")
-    ended(page)
-    page.get_by_role("link", name="Task", exact=True).click()
-    expect(page.get_by_role("heading", level=1, name="say from afar")).to_be_visible()
-    expect(page.get_by_role("main")).to_contain_text("You said: say from afar")
-    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Tasks").click()
-    expect(page.get_by_role("link", name="say from afar")).to_be_visible()
+    main = page.get_by_role("main")
+    expect(main.get_by_text("There is no agent to ask")).to_be_visible()
+    with serving(tmp_path, *serve_command(tmp_path)) as agents:
+        add(page, console, f"{agents.url}/agents/scripted")
+        chat(page)
+        say(page, "say from afar")
+        ended(page)
+        page.get_by_role("link", name="Task", exact=True).click()
+        expect(page.get_by_role("heading", level=1, name="say from afar")).to_be_visible()
+        expect(main).to_contain_text("You said: say from afar")
+        page.get_by_role("navigation", name="Pages").get_by_role("link", name="Tasks").click()
+        expect(page.get_by_role("combobox", name="Agent")).to_have_text("Scripted (elsewhere)")
+        expect(page.get_by_role("link", name="say from afar")).to_be_visible()
+        agents.kill()
+        page.reload()
+        expect(main).to_contain_text("connection refused")
 
 
 def test_an_address_without_an_agent_is_refused_with_the_reason(page: Page, console: Server) -> None:

@@ -26,6 +26,7 @@ from parley.protocol.errors import (
     TaskNotFoundError,
     UnauthenticatedError,
     UnavailableError,
+    UnsupportedOperationError,
     VersionNotSupportedError,
 )
 from parley.protocol.extensions import CURSOR, IDEMPOTENT_SEND
@@ -364,6 +365,18 @@ async def test_what_is_wrong_with_the_interface_in_use_is_raised_and_not_with_th
     agents = Agents({FIRST.url: [first], SECOND.url: [lost()]})
     with pytest.raises(UnreachableError, match="the answer is lost"):  # whether it arrived counts more
         await agents.calls.call(ops.SEND_MESSAGE, SEND)
+
+
+async def test_an_older_interface_without_the_operation_does_not_hide_why_the_first_one_failed() -> None:
+    lacking = UnsupportedOperationError("A2A 0.3 has no ListTasks over gRPC")
+    called = Agents({FIRST.url: [unsent()], THIRD.url: [lacking]})
+    with pytest.raises(UnreachableError):
+        await called.calls.call(ops.GET_TASK, GET)
+    assert called.urls == [FIRST.url, THIRD.url] * 3
+    called = Agents({FIRST.url: [lacking], THIRD.url: [DONE]})  # no reason to leave an interface that works
+    with pytest.raises(UnsupportedOperationError):
+        await called.calls.call(ops.GET_TASK, GET)
+    assert called.urls == [FIRST.url]
 
 
 async def test_calls_at_the_same_time_leave_an_interface_once() -> None:

@@ -107,10 +107,10 @@ function CardPage({ details, reload }: { details: AgentDetails; reload: () => vo
       <div class="card-main">
         {card?.description && <p class="card-description wrap"><LongText text={card.description} /></p>}
         {problems.length > 0 && <Problems problems={problems} />}
-        <Skills agent={agent.id} skills={card?.skills ?? []} />
+        {card && <Skills agent={agent.id} skills={card.skills ?? []} />}
         <Interfaces interfaces={interfaces} />
         <Section title="Security">
-          <SecurityFacts details={details} />
+          {card && <SecurityFacts card={card} schemes={schemes} />}
           {hasLogin && <AgentLogin details={details} onChange={reload} />}
         </Section>
         <Extensions extensions={card?.capabilities?.extensions ?? []} />
@@ -205,10 +205,10 @@ function Interfaces({ interfaces }: { interfaces: readonly AgentInterface[] }) {
   );
 }
 
-function SecurityFacts({ details }: { details: AgentDetails }) {
+function SecurityFacts({ card, schemes }: Pick<AgentDetails, "schemes"> & { card: AgentCard }) {
   // Of a card without schemes, the server names those that one can try.
-  const declared = details.schemes.filter((scheme) => Object.hasOwn(details.card?.securitySchemes ?? {}, scheme.name));
-  if (!declared.length) return <p class="dim">{details.card ? "The card declares no security scheme: anyone who can reach the agent may call it." : "The agent shows no card without a login."}</p>;
+  const declared = schemes.filter((scheme) => Object.hasOwn(card.securitySchemes ?? {}, scheme.name));
+  if (!declared.length) return <p class="dim">The card declares no security scheme: anyone who can reach the agent may call it.</p>;
   return (
     <ul class="plain stack">
       {declared.slice(0, 50).map((scheme) => (

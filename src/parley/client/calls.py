@@ -34,6 +34,7 @@ from parley.protocol.errors import (
     RateLimitedError,
     UnauthenticatedError,
     UnavailableError,
+    UnsupportedOperationError,
     VersionNotSupportedError,
 )
 from parley.protocol.extensions import CURSOR, IDEMPOTENT_SEND
@@ -259,7 +260,7 @@ class Calls:
         begun = self.clock()
         sent_to: int | None = None  # the interface where a send may have arrived: only that one knows it as a repeat
         offset = 0  # offset to the interface in use, if that broke twice for this call; other calls keep it
-        first: Exception | None = None  # why the interface in use failed: more useful than the errors of the others
+        first: ClientError | A2AError | None = None  # why the interface in use failed: more useful than later errors
         self._return_to_first(begun)
         while True:
             index = (self._current + offset) % len(self.interfaces) if sent_to is None else sent_to
@@ -271,7 +272,9 @@ class Calls:
                 has_renewed = True
                 continue
             except (ClientError, A2AError) as error:
-                is_unusable = sent_to is None and _is_unusable(error)
+                # An interface of an older version, tried in the place of one that failed, may lack the operation.
+                is_lacking = first is not None and isinstance(error, UnsupportedOperationError)
+                is_unusable = sent_to is None and (is_lacking or _is_unusable(error))
                 if is_unusable:
                     first = first or error
                     if offset:
@@ -281,6 +284,7 @@ class Calls:
                     unusable_count += 1
                     if unusable_count < len(self.interfaces):
                         continue
+                    error = first if is_lacking else error
                 attempts += 1
                 unusable_count = 0
                 retry_after = retry_after_of(error)

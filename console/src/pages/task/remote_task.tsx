@@ -53,7 +53,7 @@ export function RemoteTask({ agent, id }: { agent: Agent; id: string }) {
         <span>Agent <a href={links.agent(agent.id)}><Name text={agent.name} length={40} /></a></span>
         <span>Task <Id text={id} /><CopyButton iconOnly label="Copy the id of the task" text={id} /></span>
       </div>
-      <p class="dim">The agent is elsewhere, so this page has no log of the task. It shows what the agent says now, and the events seen since it was opened.</p>
+      <p class="dim page-gap">The agent is elsewhere, so this page has no log of the task. It shows what the agent says now, and the events seen since it was opened.</p>
       {error !== null && <Problem error={error} retry={reload} title="The agent does not show the task" />}
       {task === null && error === null && <Progress text="Asking the agent for the task…" />}
       {task !== null && <TaskContent task={task} agent={agent.id} />}

@@ -11,13 +11,15 @@ const TYPING_MS = 300;
 
 export interface FilterBarProps {
   filter: TaskFilter;
+  /** The id of the agent whose tasks are shown; empty for all. */
+  agent: string;
   onChange: (filter: TaskFilter) => void;
   isOperator: boolean;
   /** A remote agent is asked with A2A, which filters less. */
   isRemote: boolean;
 }
 
-export function FilterBar({ filter, onChange, isOperator, isRemote }: FilterBarProps) {
+export function FilterBar({ filter, agent, onChange, isOperator, isRemote }: FilterBarProps) {
   const change = (members: Partial<TaskFilter>) => onChange({ ...filter, ...members });
   const toggle = (state: (typeof STATES)[number]) =>
     change({ states: filter.states.includes(state) ? filter.states.filter((each) => each !== state) : [...filter.states, state] });
@@ -27,8 +29,8 @@ export function FilterBar({ filter, onChange, isOperator, isRemote }: FilterBarP
       <div class="task-filters-row">
         {!isRemote && <div class="grow"><LateInput label="Search in tasks" hideLabel isSearch placeholder="Search messages, artifacts and ids" value={filter.text} onChange={(text) => change({ text })} /></div>}
         <Select
-          label="Agent" hideLabel value={filter.agent} onChange={(agent) => change({ agent })}
-          options={[...(has("tasks") ? [{ value: "", title: "All agents" }] : []), ...agentOptions(filter.agent)]}
+          label="Agent" hideLabel value={agent} onChange={(id) => change({ agent: id })}
+          options={[...(has("tasks") ? [{ value: "", title: "All agents" }] : []), ...agentOptions(agent)]}
         />
         <Select
           label="Time" hideLabel value={filter.range} onChange={(range) => change({ range, since: "", until: "" })}

@@ -34,7 +34,7 @@ export default function TasksPage() {
   return (
     <Page title="Tasks" fill>
       <div class="tasks-page" ref={box}>
-        <FilterBar filter={filter} onChange={show} isOperator={isOperator} isRemote={isRemote} />
+        <FilterBar filter={filter} agent={agent?.id ?? filter.agent} onChange={show} isOperator={isOperator} isRemote={isRemote} />
         {isRemote ? <RemoteList agent={agent} filter={filter} /> : has("tasks") ? <OwnList filter={filter} isOperator={isOperator} /> : <NoAgent />}
       </div>
     </Page>
