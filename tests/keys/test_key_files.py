@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import stat
 import sys
@@ -19,6 +20,9 @@ from parley.keys import KeyFolder, KeyFolderError, KeyRing
 from parley.keys.stored_keys import locked
 
 NOW = timedelta()
+SERVICE = 65_534
+"""The id of a user that is not root."""
+IS_ROOT = sys.platform != "win32" and os.geteuid() == 0
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no modes and no fork")
 
@@ -32,6 +36,32 @@ def folder(tmp_path: Path) -> KeyFolder:
 
 def key_file(folder: KeyFolder) -> Path:
     return next(folder.path.glob("*.json"))
+
+
+def give(folder: KeyFolder, user: int) -> None:
+    """Let the folder and its files belong to a user, if the tests run as root."""
+    for path in (folder.path, *folder.path.iterdir()):
+        if IS_ROOT:
+            os.chown(path, user, user)
+
+
+def error_of_service(folder: KeyFolder) -> str:
+    """Why a server of another user than root cannot use the keys; empty if it can."""
+    received, sent = os.pipe()
+
+    def work() -> None:
+        os.chdir(folder.path)  # the folders above it may be for root alone
+        if IS_ROOT:
+            os.setuid(SERVICE)
+        try:
+            KeyRing(".")
+        except KeyFolderError as error:
+            os.write(sent, str(error).encode())
+
+    assert status_of(in_child(work)) == 0
+    os.close(sent)
+    with os.fdopen(received, "rb") as answer:
+        return answer.read().decode()
 
 
 def test_the_folder_and_its_files_are_for_their_owner_alone(folder: KeyFolder) -> None:
@@ -143,11 +173,18 @@ def test_a_damaged_file_is_refused_and_the_keys_in_use_stay_in_use(
     assert "the old ones stay in use" in logged
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root can read everything")
 def test_an_unreadable_file_is_named(folder: KeyFolder) -> None:
     key_file(folder).chmod(0)
-    with pytest.raises(KeyFolderError, match=r"json cannot be read: Permission denied"):
-        KeyRing(folder.path)
+    give(folder, SERVICE)
+    assert re.search(r"json cannot be read: Permission denied", error_of_service(folder))
+
+
+def test_what_belongs_to_another_user_is_refused(folder: KeyFolder) -> None:
+    """Only root can give files away: where another user runs the tests, they stay its own and are used."""
+    give(folder, SERVICE + 1)
+    folder.path.chmod(0o755)
+    refusal = f". belongs to another user (id {SERVICE + 1}), who can change it"
+    assert error_of_service(folder) == (refusal if IS_ROOT else "")
 
 
 def test_an_error_does_not_show_the_private_key(folder: KeyFolder) -> None:
