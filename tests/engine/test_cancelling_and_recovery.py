@@ -405,6 +405,20 @@ async def test_webhooks_are_kept_with_their_task() -> None:
                 await hooks.get_push_config(request)
 
 
+async def test_webhooks_that_are_registered_at_once_are_counted_one_by_one() -> None:
+    async def handler(turn: Turn) -> None: ...
+
+    async with bounded(agent_of(handler), limits=Limits(push_configs_per_task=3)) as client:
+        task = await client.send("go")
+        hooks = [PushConfig("https://hook", id=f"h-{number}") for number in range(20)]
+        requests = [client.agent.create_push_config(CreatePushConfigRequest(task.id, hook)) for hook in hooks]
+        answers = await asyncio.gather(*requests, return_exceptions=True)
+        assert sum(isinstance(answer, PushConfig) for answer in answers) == 3
+        assert sum(isinstance(answer, InvalidParamsError) for answer in answers) == 17
+        listed = await client.agent.list_push_configs(ListPushConfigsRequest(task.id))
+        assert len(listed.configs) == 3
+
+
 async def test_old_sends_finished_tasks_and_their_contexts_are_forgotten() -> None:
     from datetime import timedelta
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Coroutine
 from datetime import datetime
 from functools import partial
+from weakref import WeakValueDictionary
 
 from parley.cluster.hints import Hint, HintKind, Hints
 from parley.engine.caller import Caller
@@ -56,6 +57,7 @@ class Webhooks:
         self._hints = hints
         self._observer = observer
         self._background: set[asyncio.Task[None]] = set()
+        self._registering: WeakValueDictionary[TaskKey, asyncio.Lock] = WeakValueDictionary()
 
     async def create(self, request: CreatePushConfigRequest, caller: Caller, agent: str) -> PushConfig:
         """Register a webhook; it comes back with its id, and with masks for its secrets.
@@ -72,12 +74,13 @@ class Webhooks:
         self, key: TaskKey, config: PushConfig, caller: Caller, agent: str, *, after: int | None = None
     ) -> PushConfig:
         """Register a webhook of a task that is known to be there, for the events after a number. Raises as above."""
-        config = (await self.completed(key, config)).of_task(key.task_id)
-        try:
-            # Also if the caller disconnects: a webhook that is stored must be called.
-            await outliving(self._in_background(self._keep(key, config, caller, agent, after)))
-        except ConflictError:  # deleted a moment ago
-            raise TaskNotFoundError.for_task(key.task_id) from None
+        async with self._registering.setdefault(key, asyncio.Lock()):  # one by one, so that each counts those before it
+            config = (await self.completed(key, config)).of_task(key.task_id)
+            try:
+                # Also if the caller disconnects: a webhook that is stored must be called.
+                await outliving(self._in_background(self._keep(key, config, caller, agent, after)))
+            except ConflictError:  # deleted a moment ago
+                raise TaskNotFoundError.for_task(key.task_id) from None
         return config
 
     async def _keep(self, key: TaskKey, config: PushConfig, caller: Caller, agent: str, after: int | None) -> None:
