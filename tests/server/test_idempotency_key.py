@@ -144,6 +144,17 @@ async def test_a_key_of_another_caller_is_another_key() -> None:
     assert counter.runs == 2
 
 
+async def test_a_key_in_another_tenant_is_another_key() -> None:
+    counter = Counter()
+    async with running(App(counter.agent)) as http:
+        for tenant, text in (("acme", "go"), ("globex", "stop"), ("acme", "go"), ("globex", "stop")):
+            body = send(text, message_id=text)["params"]
+            headers = {**HEADERS, "idempotency-key": "k"}
+            reply = await http.post(f"/{tenant}/message:send", json=body, headers=headers)
+            assert reply.status_code == 200
+    assert counter.runs == 2
+
+
 async def test_a_key_survives_a_restart(tmp_path: Path) -> None:
     counter, ids = Counter(), list[str | None]()
     for _ in range(2):
