@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from parley import Agent
+from parley import Agent, Turn
 from parley.cluster.hints import Hint, HintKind, LocalHints
 from parley.engine.limits import Limits
 from parley.protocol.extensions import WEBHOOK_AUTH
@@ -332,10 +332,18 @@ async def test_a_tenant_cannot_have_the_name_of_a_route() -> None:
 
 
 async def test_an_app_publishes_hints_about_new_events() -> None:
+    """Of tasks that were there before: others cannot read one that begins."""
+    agent = Agent("Asker", description="Asks.")
+
+    @agent.on_message
+    async def ask(turn: Turn) -> str:
+        return (await turn.ask("Which?")).text
+
     hints, received = LocalHints(), list[Hint]()
     hints.listen(received.append)
-    async with running(App(echo_agent(), hints=hints)) as client:
+    async with running(App(agent, hints=hints)) as client:
         task = (await client.post("/", json=send("hello", message_id="m-1"))).json()["result"]["task"]
+        await client.post("/", json=send("this", message_id="m-2", message={"taskId": task["id"]}))
     assert {(hint.kind, hint.key.task_id) for hint in received} == {(HintKind.EVENTS, task["id"])}
 
 
