@@ -28,8 +28,9 @@ SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_wal_size": "160MB", 
 """The processes of Postgres are killed, the machine is not: what they have written to the system is not lost. The
 write-ahead log must fit on the disk."""
 
-DISK = "1g"
-"""The disk of Postgres, in memory, where one can be mounted: small enough to be filled within a second."""
+DISK = "2g"
+"""The disk of Postgres, in memory, where one can be mounted: small enough to be filled within a second or two, and
+large enough for the log of an hour."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,8 +16,9 @@ UNFINISHED = ("submitted", "working")
 
 async def read_tasks(store: str) -> dict[str, LoggedTask]:
     """Every task with all of its events."""
-    tasks = await _rows(store, "SELECT number, id, state, last_seq FROM tasks ORDER BY number")
-    events = await _rows(store, "SELECT task, last_seq, events FROM events ORDER BY task, last_seq")
+    # Sorted here: the server would write a sort of all events to its disk, which is small on purpose.
+    tasks = sorted(await _rows(store, "SELECT number, id, state, last_seq FROM tasks"))
+    events = sorted(await _rows(store, "SELECT task, last_seq, events FROM events"))
     of_tasks: dict[int, list[tuple[int, dict[str, Any]]]] = {}
     for number, last_seq, row in events:
         batch = json.loads(row)
