@@ -19,7 +19,7 @@ from parley import Agent, Authorized, Client, DelegateFailedError, OAuthCode, Tu
 from parley.client.reply import Reply
 from parley.cluster.hints import LocalHints
 from parley.engine.credentials import AUTHORIZATIONS, CREDENTIALS, delete_credentials
-from parley.protocol.authorization import AnswerWay, GivenCredential, encode_credential
+from parley.protocol.authorization import AnswerWay, GivenCredential, RequestedAuthorization, encode_credential
 from parley.protocol.cards import Binding
 from parley.protocol.errors import InvalidParamsError, TaskNotFoundError
 from parley.protocol.extensions import AUTHORIZATION_REQUEST
@@ -145,6 +145,15 @@ async def test_a_stream_shows_what_is_needed_and_not_the_credential() -> None:
         answers = [update async for update in client.stream("Here", task=asked.task, metadata=metadata)]
     assert calendar.got == [SECRET]
     assert SECRET not in str([(update.event, update.task) for update in answers])
+
+
+async def test_a_demand_that_names_only_the_usual_scheme_is_described() -> None:
+    calendar = Calendar(scheme="Bearer")
+    async with served(App(calendar.agent)) as (url, _), Client(url) as client:
+        asked = await client.send("What is on?")
+        assert asked.authorization == RequestedAuthorization("Bearer")
+        await asked.authorize(SECRET)
+    assert calendar.got == [SECRET]
 
 
 async def test_the_callback_receives_the_code_and_the_task_goes_on_by_itself() -> None:

@@ -56,7 +56,7 @@ class OAuthCode:
 class WantedAuthorization:
     """What a handler asks for: a description for programs, and how long a person has for it."""
 
-    scheme: str = "Bearer"
+    scheme: str | None = None
     url: str | None = None
     scopes: tuple[str, ...] = ()
     oauth: OAuthCode | None = None
@@ -180,7 +180,7 @@ async def _ask(run: Run, name: str, question: tuple[Part, ...], wanted: WantedAu
         from parley.agents.authorization_code import begin_authorization  # not above: few agents need an HTTP client
 
         url, way = await begin_authorization(run, name, wanted, expires_at), AnswerWay.CALLBACK
-    request = RequestedAuthorization(wanted.scheme, url, wanted.scopes, way, expires_at if url else None)
+    request = RequestedAuthorization(wanted.scheme or "Bearer", url, wanted.scopes, way, expires_at if url else None)
     parts = question if url is None else (*question, TextPart(f"\n{url}"))
     message = structs.replace(run.agent_message(parts), metadata=encode_authorization(request))
     await run.ask(TaskState.AUTH_REQUIRED, parts, name=name, message=message)

@@ -170,7 +170,7 @@ class Turn(ReceivedMessage):
         self,
         *contents: Content,
         form: None = None,
-        scheme: str = "Bearer",
+        scheme: str | None = None,
         url: str | None = None,
         scopes: Sequence[str] = (),
         oauth: OAuthCode | None = None,
@@ -187,7 +187,7 @@ class Turn(ReceivedMessage):
         self,
         *contents: Content,
         form: type[T] | Mapping[str, object] | None = None,
-        scheme: str = "Bearer",
+        scheme: str | None = None,
         url: str | None = None,
         scopes: Sequence[str] = (),
         oauth: OAuthCode | None = None,
@@ -195,18 +195,19 @@ class Turn(ReceivedMessage):
     ) -> object:
         """Ask the caller to authorise something, and go on with the credential, or the message that says it is done.
 
-        `scheme`, `url` and `scopes` say to programs what is needed; the caller continues the task with the credential.
-        With `oauth`, the server's own callback endpoint receives it, and the task goes on by itself. The URL is good
-        for `expires_in`. A form is for what else the caller brings back, as in `ask`.
+        `scheme`, `url` and `scopes` say to programs what is needed, and the caller continues the task with the
+        credential; the scheme is `Bearer` unless it is named, and without any of them there is only the text. With
+        `oauth`, the server's own callback endpoint receives it, and the task goes on by itself. The URL is good for
+        `expires_in`. A form is for what else the caller brings back, as in `ask`.
 
         Raises:
-            LocalProtocolError: the server has no public URL for the callback, or a form is combined with `oauth`.
+            LocalProtocolError: the server has no public URL for the callback, or a form is combined with these.
             CredentialsError: the authorization server cannot be used.
         """
         question = parts_of(contents) or (TextPart("Please authorize this."),)
         if form is not None:
-            if oauth is not None or url is not None or scopes:
-                raise LocalProtocolError("A form cannot be combined with `url`, `scopes` or `oauth`")
+            if oauth is not None or url is not None or scheme is not None or scopes:
+                raise LocalProtocolError("A form cannot be combined with `scheme`, `url`, `scopes` or `oauth`")
             return await ask_form(self._run, TaskState.AUTH_REQUIRED, question, form_of(form))
         lifetime = parse_duration(expires_in)
         wanted = WantedAuthorization(scheme=scheme, url=url, scopes=tuple(scopes), oauth=oauth, lifetime=lifetime)
