@@ -60,14 +60,15 @@ def test_an_operator_exports_and_deletes_the_data_of_any_owner_in_a_store(tmp_pa
         assert b"Zebrafinken" in b"".join(file.read_bytes() for file in tmp_path.iterdir())
     exported = parley("tasks", "export", "--store", store, "--owner", "", "--all")
     assert (exported.exit_code, "Zebrafinken" in exported.stdout) == (0, True)
-    other = parley("tasks", "delete", "--store", store, "--owner", "ada", "--all", "--yes", "--json")
+    audited = ("--all", "--yes", "--json", "--audit", str(trail))
+    other = parley("tasks", "delete", "--store", store, "--owner", "ada", *audited)
     assert json.loads(other.stdout)["tasks"] == 0
-    words = ("--store", store, "--owner", "", "--all", "--yes", "--audit", str(trail))
-    deleted = parley("tasks", "delete", *words, "--json")
+    deleted = parley("tasks", "delete", "--store", store, "--owner", "", *audited)
     assert (deleted.exit_code, json.loads(deleted.stdout)["tasks"]) == (0, 1)
     assert b"Zebrafinken" not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
-    (line,) = lines(trail.read_text())
+    of_ada, line = lines(trail.read_text())
     assert (line["what"], line["caller"], line["deleted"]["tasks"]) == ("data-deleted", "operator", 1)
+    assert (of_ada["caller"], of_ada["owner"], of_ada["deleted"]["tasks"]) == ("operator", "ada", 0)
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,8 @@ class AuditLine(Struct, frozen=True, omit_defaults=True, rename={"from_state": "
 
     `caller` is the caller of the operation, or the owner of the task if the agent changed the state. `from` is missing
     after a restart, when this process has not seen the task before. `deleted` is how
-    much a caller has deleted, by kind. `lost` is the number of missing lines.
+    much a caller has deleted, by kind, and `owner` whose data it was, if not the caller's own. `lost` is the number of
+    missing lines.
     """
 
     time: datetime
@@ -85,6 +86,7 @@ class AuditLine(Struct, frozen=True, omit_defaults=True, rename={"from_state": "
     dialect: Version | None = None
     trace_id: str | None = None
     key: str | None = None
+    owner: str = ""
     deleted: Mapping[str, int] | None = None
     lost: int = 0
     events: int = 0
@@ -92,7 +94,7 @@ class AuditLine(Struct, frozen=True, omit_defaults=True, rename={"from_state": "
 
 
 def deletion_line(time: datetime, owner: Owner, by: str, selection: Selection, deleted: DeletedData) -> AuditLine:
-    """The line about data that was deleted: when, by whom, of what kind and how much; nothing of what it was."""
+    """The line about data that was deleted: when, by whom, whose, of what kind and how much; nothing of what it was."""
     counts = {"tasks": deleted.tasks, "events": deleted.events, "webhooks": deleted.webhooks}
     counts |= {"contextValues": deleted.context_values, "sends": deleted.sends, **deleted.records}
     return AuditLine(
@@ -103,6 +105,7 @@ def deletion_line(time: datetime, owner: Owner, by: str, selection: Selection, d
         selection.agent or "",
         selection.task_id or "",
         context=selection.context_id,
+        owner=owner.name if owner.name != by else "",
         deleted=counts,
     )
 
