@@ -32,24 +32,31 @@ class Advisory:
     id: str
 
 
-def find_advisories(packages: Mapping[str, str], source: str = OSV) -> Sequence[Advisory]:
-    """The advisories that apply to packages of PyPI, given as names and versions.
+def find_advisories(packages: Mapping[str, str], source: str = OSV, *, ecosystem: str = "PyPI") -> Sequence[Advisory]:
+    """The advisories that apply to packages of PyPI, or of another ecosystem, given as names and versions.
 
     Raises:
-        AdvisoriesUnreachableError: nothing was checked.
+        AdvisoriesUnreachableError: not all of them were checked.
     """
-    listed = sorted(packages.items())
+    waiting = [_query(name, version, ecosystem) for name, version in sorted(packages.items())]
     found: list[Advisory] = []
-    for begin in range(0, len(listed), AT_ONCE):
-        part = listed[begin : begin + AT_ONCE]
-        results = _ask(source, part)
-        for (name, version), result in zip(part, results, strict=True):
+    while waiting:
+        part, waiting = waiting[:AT_ONCE], waiting[AT_ONCE:]
+        for query, result in zip(part, _ask(source, part), strict=True):
+            name, version = query["package"]["name"], query["version"]
             found += [Advisory(name, version, str(each["id"])) for each in result.get("vulns", ())]
+            if token := result.get("next_page_token"):  # also of a page that has none itself
+                if token == query.get("page_token"):
+                    raise AdvisoriesUnreachableError(f"{source} repeats a page.")
+                waiting.append({**query, "page_token": token})
     return found
 
 
-def _ask(source: str, packages: Sequence[tuple[str, str]]) -> Sequence[Mapping[str, Any]]:
-    queries = [{"package": {"name": name, "ecosystem": "PyPI"}, "version": version} for name, version in packages]
+def _query(name: str, version: str, ecosystem: str) -> dict[str, Any]:
+    return {"package": {"name": name, "ecosystem": ecosystem}, "version": version}
+
+
+def _ask(source: str, queries: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     request = urllib.request.Request(
         f"{source}/v1/querybatch",
         data=json.dumps({"queries": queries}).encode(),
@@ -65,6 +72,6 @@ def _ask(source: str, packages: Sequence[tuple[str, str]]) -> Sequence[Mapping[s
         raise AdvisoriesUnreachableError(f"{source} cannot be reached: {reason}.") from error
     except (ValueError, KeyError, TypeError) as error:
         raise AdvisoriesUnreachableError(f"{source} does not answer as OSV does.") from error
-    if not isinstance(results, list) or len(results) != len(packages):
+    if not isinstance(results, list) or len(results) != len(queries):
         raise AdvisoriesUnreachableError(f"{source} does not answer as OSV does.")
     return results

@@ -24,11 +24,12 @@ from scripts.build_console import STATIC, ConsoleBuildError, build_and_report, i
 from scripts.release_archives import ReleaseError, check_sdist, check_wheel, digest_of
 from scripts.release_build import Commit, build_twice, check_page_is_reproducible
 from scripts.release_install import try_wheel
-from scripts.sbom import check_sbom, locked_packages, make_sbom
+from scripts.sbom import bundled_packages, check_sbom, locked_packages, make_sbom
 from scripts.test_pythons import SUPPORTED, find
 
 ROOT = Path(__file__).parent.parent
 LOCK = ROOT / "locks" / "dev.lock"
+CONSOLE_LOCK = ROOT / "console" / "package-lock.json"
 
 
 def release(dist: Path, *, advisories: str, accepted: Sequence[str], pythons: Sequence[str]) -> None:
@@ -51,7 +52,7 @@ def release(dist: Path, *, advisories: str, accepted: Sequence[str], pythons: Se
         print("contents, metadata, long description, py.typed, entry point: as they must be", flush=True)
         for version in pythons:
             _try_on(version, built.wheel, Path(scratch))
-        sbom = make_sbom(built.wheel, built.sdist, LOCK, ROOT / "console" / "package-lock.json", commit.time)
+        sbom = make_sbom(built.wheel, built.sdist, LOCK, CONSOLE_LOCK, commit.time)
         check_sbom(sbom)
         _check_advisories(advisories, accepted)
         file = Path(scratch) / f"{built.wheel.name.split('-py3')[0]}.cdx.json"
@@ -69,11 +70,12 @@ def _try_on(version: str, wheel: Path, scratch: Path) -> None:
 
 
 def _check_advisories(source: str, accepted: Sequence[str]) -> None:
-    packages = locked_packages(LOCK)
+    packages, bundled = locked_packages(LOCK), bundled_packages(CONSOLE_LOCK)
+    number = len(packages) + len(bundled)
     try:
-        found = find_advisories(packages, source)
+        found = [*find_advisories(packages, source), *find_advisories(bundled, source, ecosystem="npm")]
     except AdvisoriesUnreachableError as error:
-        print(f"advisories: NOT CHECKED. {error} Check {len(packages)} locked packages where it can be reached.")
+        print(f"advisories: NOT CHECKED. {error} Check {number} locked packages where it can be reached.")
         return
     open_ones = [advisory for advisory in found if advisory.id not in accepted]
     if open_ones:
@@ -81,7 +83,7 @@ def _check_advisories(source: str, accepted: Sequence[str]) -> None:
         raise ReleaseError(
             f"Advisories apply to locked packages. Upgrade them, or accept each with --accept:\n{listed}"
         )
-    print(f"advisories: {len(packages)} locked packages checked, {len(found)} accepted, none open")
+    print(f"advisories: {number} locked packages checked, {len(found)} accepted, none open")
 
 
 def _publish(files: Sequence[Path], dist: Path) -> None:

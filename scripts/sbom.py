@@ -59,6 +59,12 @@ def locked_packages(lock: Path) -> Mapping[str, str]:
     return {name: package.version for name, package in read_lock(lock).items()}
 
 
+def bundled_packages(console_lock: Path) -> Mapping[str, str]:
+    """Name and version of every package of npm that is in the page of the console."""
+    packages = json.loads(console_lock.read_text())["packages"]
+    return {name: packages[f"node_modules/{name}"]["version"] for name in BUNDLED}
+
+
 def make_sbom(wheel: Path, sdist: Path, lock: Path, console_lock: Path, time: datetime) -> dict[str, Any]:
     """The bill of materials of two archives.
 

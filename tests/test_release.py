@@ -19,16 +19,15 @@ from typing import Any
 import pytest
 from scripts.advisories import AdvisoriesUnreachableError, Advisory, find_advisories
 from scripts.build_console import STATIC, is_current
-from scripts.release import LOCK
+from scripts.release import CONSOLE_LOCK, LOCK
 from scripts.release_archives import ReleaseError, check_metadata, check_sdist, check_wheel
 from scripts.release_build import Built, Commit, build_twice, compare
 from scripts.release_install import try_installed
-from scripts.sbom import BUNDLED, check_sbom, make_sbom, read_lock
+from scripts.sbom import BUNDLED, bundled_packages, check_sbom, make_sbom, read_lock
 
 from parley import __version__
 
 ROOT = Path(__file__).parent.parent
-CONSOLE_LOCK = ROOT / "console" / "package-lock.json"
 pytestmark = pytest.mark.xdist_group("release")  # so that the archives are built once
 TIME = datetime(2026, 11, 18, 12, 0, 30, tzinfo=UTC)
 
@@ -195,14 +194,14 @@ def test_a_lock_is_read_with_all_hashes_of_a_package(tmp_path: Path) -> None:
 
 
 @contextmanager
-def advisory_source(answer: Any, status: int = 200) -> Generator[tuple[str, list[Any]]]:
-    """A source like OSV that gives one answer; its URL, and what it was asked."""
+def advisory_source(*answers: Any, status: int = 200) -> Generator[tuple[str, list[Any]]]:
+    """A source like OSV that gives these answers, one after the other; its URL, and what it was asked."""
     asked: list[Any] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             asked.append((self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
-            content = json.dumps(answer).encode()
+            content = json.dumps(answers[len(asked) - 1]).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
@@ -231,10 +230,37 @@ def test_advisories_are_asked_for_by_name_and_version() -> None:
     assert asked == [("/v1/querybatch", {"queries": queries})]
 
 
+def test_advisories_on_further_pages_are_found() -> None:
+    answers = [
+        {"results": [{"next_page_token": "more"}, {"vulns": [{"id": "GHSA-2"}]}]},
+        {"results": [{"vulns": [{"id": "GHSA-1"}]}]},
+    ]
+    with advisory_source(*answers) as (url, asked):
+        found = find_advisories({"a": "1.0", "b": "2.0"}, url, ecosystem="npm")
+    assert found == [Advisory("b", "2.0", "GHSA-2"), Advisory("a", "1.0", "GHSA-1")]
+    query = {"package": {"name": "a", "ecosystem": "npm"}, "version": "1.0", "page_token": "more"}
+    assert asked[1] == ("/v1/querybatch", {"queries": [query]})
+
+
+def test_a_source_whose_pages_do_not_end_has_not_checked_everything() -> None:
+    endless = {"results": [{"next_page_token": "more"}]}
+    with (
+        advisory_source(endless, endless) as (url, _),
+        pytest.raises(AdvisoriesUnreachableError, match="repeats a page"),
+    ):
+        find_advisories({"a": "1.0"}, url)
+
+
+def test_what_is_bundled_into_the_page_has_locked_versions() -> None:
+    versions = bundled_packages(CONSOLE_LOCK)
+    assert set(versions) == set(BUNDLED)
+    assert all(re.fullmatch(r"[0-9]+(\.[0-9]+)+", version) for version in versions.values())
+
+
 @pytest.mark.parametrize(("answer", "status"), [({"results": []}, 200), ([], 200), ({}, 503)])
 def test_a_source_that_answers_something_else_has_checked_nothing(answer: Any, status: int) -> None:
     with (
-        advisory_source(answer, status) as (url, _),
+        advisory_source(answer, status=status) as (url, _),
         pytest.raises(AdvisoriesUnreachableError, match=re.escape(url)),
     ):
         find_advisories({"a": "1.0"}, url)
