@@ -56,11 +56,11 @@ def test_refused_changes_change_nothing(folder: Path) -> None:
     before = {path: path.read_bytes() for path in folder.iterdir()}
     assert refusal("new", folder) == (
         1,
-        f"Error: {folder} has keys already. Replace the current one with parley keys rotate.",
+        f"Error: {folder} has keys already. Use parley keys rotate {folder} to replace the current one.",
     )
     assert refusal("retire", folder, current) == (
         1,
-        f"Error: {current} is the current key. Replace it first: parley keys rotate.",
+        f"Error: {current} is the current key. Use parley keys rotate {folder} to replace it first.",
     )
     assert refusal("retire", folder, "none") == (1, f"Error: {folder} has no key none. Its keys: {current}.")
     assert refusal("export", folder, "none") == (

@@ -116,6 +116,13 @@ def test_a_rotation_now_signs_with_the_key_that_is_published_already(folder: Key
     assert folder.rotate(lead=timedelta()).key_id == new.key_id == ring.current.key_id
 
 
+def test_a_rotation_now_with_another_algorithm_than_the_published_key_is_refused(folder: KeyFolder) -> None:
+    new = folder.rotate(lead=LEAD)
+    with pytest.raises(KeyFolderError, match=f"A rotation is under way: {new.key_id}.* rotate {folder.path} --now"):
+        folder.rotate(lead=timedelta(), algorithm="RS256")
+    assert folder.rotate(lead=timedelta(), algorithm="ES256").key_id == new.key_id
+
+
 def test_two_rotations_at_one_moment_have_an_order(folder: KeyFolder, clock: Clock) -> None:
     ring = ring_of(folder, clock)
     folder.rotate(lead=timedelta())
@@ -126,7 +133,7 @@ def test_two_rotations_at_one_moment_have_an_order(folder: KeyFolder, clock: Clo
 
 def test_the_current_key_cannot_be_retired(folder: KeyFolder, clock: Clock) -> None:
     current = folder.read().keys[0].key_id
-    with pytest.raises(KeyFolderError, match=f"{current} is the current key. Replace it first"):
+    with pytest.raises(KeyFolderError, match=f"{current} is the current key. Use parley keys rotate"):
         folder.retire(current, now=True)
     assert ring_of(folder, clock).current.key_id == current
 

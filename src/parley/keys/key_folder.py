@@ -72,7 +72,9 @@ class KeyFolder:
             raise KeyFolderError(f"{self.path} cannot be created: {error.strerror}") from error
         with self._changing() as rotation:
             if rotation.keys:
-                raise KeyFolderError(f"{self.path} has keys already. Replace the current one with parley keys rotate")
+                raise KeyFolderError(
+                    f"{self.path} has keys already. Use parley keys rotate {self.path} to replace the current one"
+                )
             now = self._now()
             return self._write(StoredKey(new, now, now, timedelta()))
 
@@ -98,15 +100,18 @@ class KeyFolder:
         with self._changing() as rotation:
             now = self._now()
             if not rotation.keys:
-                raise KeyFolderError(f"{self.path} has no key yet. Create the first one with parley keys new")
+                raise KeyFolderError(
+                    f"{self.path} has no key yet. Use parley keys new {self.path} to create the first one"
+                )
             current, newest = rotation.current(now), rotation.keys[-1]
             # Keys are ordered by this moment, so two of them never have the same.
             begins = max(now + lead, current.active_from + timedelta(microseconds=1))
             if newest is not current:
-                if lead or key is not None or key_id is not None:
+                is_other = key is not None or key_id is not None or algorithm not in (None, newest.key.algorithm)
+                if lead or is_other:
                     raise KeyFolderError(
                         f"A rotation is under way: {newest.key_id} signs from {newest.active_from:%Y-%m-%d %H:%M:%S} "
-                        "UTC on. To sign with it now: parley keys rotate --now"
+                        f"UTC on. Use parley keys rotate {self.path} --now to sign with it now"
                     )
                 return self._write(replace(newest, active_from=begins, overlap=overlap))
             new = self._new_key(key, algorithm or current.key.algorithm, key_id)
@@ -131,7 +136,9 @@ class KeyFolder:
                 raise KeyFolderError(f"{self.path} has no key {key_id}. Its keys: {known}")
             state = rotation.state(key, moment)
             if state is KeyState.CURRENT:
-                raise KeyFolderError(f"{key_id} is the current key. Replace it first: parley keys rotate")
+                raise KeyFolderError(
+                    f"{key_id} is the current key. Use parley keys rotate {self.path} to replace it first"
+                )
             if state is KeyState.RETIRING and not now:
                 until = rotation.published_until(key)
                 raise KeyFolderError(

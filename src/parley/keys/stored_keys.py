@@ -184,7 +184,7 @@ def _check_file(path: Path, found: os.stat_result) -> None:
     if mode & 0o077:
         raise KeyFolderError(
             f"Others can read the private key {path} (mode {mode:04o}): chmod 600 {path}. If they may have read it, "
-            "rotate it then: parley keys rotate --now"
+            f"use parley keys rotate {path.parent} --now to replace it then"
         )
 
 
