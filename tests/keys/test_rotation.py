@@ -237,6 +237,22 @@ def test_given_keys_are_replaced_and_stay_published() -> None:
     assert [key["kid"] for key in msgspec.json.decode(keys.published())["keys"]] == ["b", "a"]
 
 
+def test_a_key_file_with_another_key_under_the_same_id_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "key.json"
+    first, second = (LocalKey(generate_key("ES256"), "main").private_jwk() for _ in range(2))
+    file.write_bytes(msgspec.json.encode(first))
+    keys = FileKey(file)
+    keys.reload()
+    published = keys.published()
+    file.write_bytes(msgspec.json.encode(second))
+    with pytest.raises(LocalProtocolError, match=r"key\.json holds another key with the id main"):
+        keys.reload()
+    assert keys.published() == published
+    file.write_bytes(msgspec.json.encode({**second, "kid": "next"}))
+    keys.reload()
+    assert keys.current.key_id == "next"
+
+
 def test_a_key_file_that_every_user_can_read_is_warned_about(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "key.pem"
     file.write_bytes(generate_key("ES256").as_pem(private=True))

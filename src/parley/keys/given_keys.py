@@ -83,6 +83,12 @@ class FileKey(GivenKeys):
             key = read_key_file(self._path)
         except OSError as error:
             raise LocalProtocolError(f"{self._path} cannot be read: {error.strerror}") from error
+        for known in self._keys:
+            if known.key_id == key.key_id and known.public_jwk != key.public_jwk:
+                raise LocalProtocolError(
+                    f"{self._path} holds another key with the id {key.key_id}, by which receivers know the one that it "
+                    "held before. Give it an id of its own"
+                )
         if key.key_id != self.current.key_id:
             self.replace(key)
 
