@@ -187,6 +187,29 @@ async def test_callers_without_credentials_and_other_methods_are_refused() -> No
         assert (other.status_code, other.headers["allow"]) == (405, "DELETE, GET")
 
 
+@pytest.mark.parametrize(
+    ("address", "is_allowed"), [("127.0.0.1", True), ("::1", True), ("203.0.113.7", False), ("10.0.0.1", False)]
+)
+async def test_a_caller_without_credentials_on_another_machine_can_delete_nothing(
+    address: str, is_allowed: bool
+) -> None:
+    """All such callers are one owner: any of them could export and delete the data of all."""
+    app = App(remembering_agent())
+    async with (
+        app.running(),
+        httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(app, client=(address, 1)), base_url="http://diary.example"
+        ) as client,
+    ):
+        await say(client, "alpha", {})
+        for verb in ("GET", "DELETE"):
+            reply = await client.request(verb, "/parley/data", params={"all": "true", "tenant": "acme"})
+            assert reply.status_code == (200 if is_allowed else 403), reply.text
+            assert is_allowed or reply.json()["error"]["status"] == "PERMISSION_DENIED"
+        reply = await client.request("DELETE", "/parley/data", params={"all": "true"})
+        assert await left_in(app.store, Owner("", "")) == (0 if is_allowed else 1)
+
+
 SECRET = "Zebrafinken-4711"
 
 

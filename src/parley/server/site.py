@@ -28,6 +28,7 @@ from parley.server.pages.cards import PUBLIC_SECONDS, CardDocument, host_of
 from parley.server.pages.owner_data import (
     DATA_PATH,
     VERBS,
+    check_is_known,
     read_flag,
     read_selection,
     read_text,
@@ -110,6 +111,7 @@ class Site:
         assert operations is not None, "Only an app with an engine has this page"
         identity = await service.shared.authenticate(request.credentials, request.address)
         with service.shared.throttle.admit(identity.name, request.address):
+            check_is_known(identity, request.address)
             caller = service.caller_of(identity, read_text(request.query, "tenant"))
             selection = read_selection(request.query, service.agent_id)
             if request.verb == "GET":

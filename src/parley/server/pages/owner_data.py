@@ -2,7 +2,7 @@
 
 A2A has no operation for either. The query says what: `task=ID`, `context=ID` or `all=true`, `tenant=` where the
 credentials name none, and for DELETE `cancel=true`. Callers are authenticated as for every operation, and see nothing
-of others.
+of others. All callers without credentials are one owner, so only this machine may act for them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ import msgspec
 
 from parley.engine.caller import Caller
 from parley.engine.owner_data import DeletedData, Selection
-from parley.protocol.errors import InvalidParamsError
+from parley.network.addresses import is_loopback
+from parley.protocol.errors import InvalidParamsError, PermissionDeniedError
 from parley.server.bindings.failures import ClientDisconnected, Header
 from parley.server.bindings.http import JSON, AsgiRequest
+from parley.server.security.credentials import Identity
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +42,19 @@ class DataOperations(Protocol):
     async def delete(self, caller: Caller, selection: Selection, *, cancels: bool) -> DeletedData:
         """Delete the data. Raises A2AError."""
         ...
+
+
+def check_is_known(identity: Identity, address: str) -> None:
+    """Check that data can be that of the caller alone, or that the caller is on this machine.
+
+    Raises:
+        PermissionDeniedError: it has no credentials, and calls from another machine, or from an unknown one.
+    """
+    if not identity.name and not is_loopback(address):
+        raise PermissionDeniedError(
+            "Callers without credentials are not told apart, so from another machine none of them can export or delete "
+            "data. The operator can: parley tasks export or delete, with --store"
+        )
 
 
 def read_selection(query: Mapping[str, Sequence[str]], agent_id: str | None) -> Selection:
