@@ -10,6 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from parley.cli.serving.host_reload import reload_host
 from parley.host.access.principal import Principal
 from parley.host.access.scopes import ROLES, Scope
 from parley.host.data import access_tokens
@@ -369,6 +370,52 @@ async def test_people_log_in_with_openid_connect_and_have_the_roles_of_their_gro
             assert odd["principal"] == "person:1/a%0A%1B%5B2J"
             card = (await person.get(f"{path_of('index')}/agent-card.json")).json()
             assert issuer.url in card["securitySchemes"]["bearer"]["description"]
+
+
+async def test_the_issuers_of_people_are_replaced_without_a_restart(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "people.toml"
+    async with authorization_server() as first, authorization_server() as second:
+
+        def write(issuer: str, role: str) -> None:
+            grants = f'[[issuers.grants]]\ntenant = "1"\nrole = "{role}"\n'
+            file.write_text(f'[[issuers]]\nissuer = "{issuer}"\naudience = "{AUDIENCE}"\n{grants}')
+
+        write(first.url, "viewer")
+        async with running_host(people=read_people_settings(file)) as running:
+
+            def reload() -> None:
+                reload_host(running.host, file, load_webhook_auth=lambda: None, audit=None)
+
+            ada, bob = await running.client(first.sign()), await running.client(second.sign())
+            assert (await ada.get("/v1/access/me")).json()["scopes"] == ["read"]
+            write(first.url, "caller")
+            reload()
+            assert (await ada.get("/v1/access/me")).json()["scopes"] == ["call", "read"]
+            for broken in ("[[issuers]\n", f'[[issuers]]\nissuer = "{first.url}"\naudience = "a"\n', "issuers = 1"):
+                file.write_text(broken)
+                reload()
+                assert "the old ones stay in force" in caplog.messages[-1]
+            assert (await ada.get("/v1/access/me")).status_code == 200
+            write(second.url, "viewer")
+            reload()
+            assert [(await each.get("/v1/access/me")).status_code for each in (ada, bob)] == [401, 200]
+            found = (await running.anonymous.get("/.well-known/oauth-protected-resource")).json()
+            assert found["authorization_servers"] == [second.url]
+            card = (await bob.get(f"{path_of('index')}/agent-card.json")).json()
+            assert second.url in card["securitySchemes"]["bearer"]["description"]
+
+
+async def test_a_host_that_began_without_issuers_stays_without(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "people.toml"
+    file.write_text("")
+    async with running_host(people=read_people_settings(file)) as running:
+        reload_host(running.host, file, load_webhook_auth=lambda: None, audit=None)
+        assert "A host that began without issuers stays without" in caplog.text
+        assert (await running.acme.client.get("/v1/agents")).status_code == 200
 
 
 async def test_grants_that_give_nothing_are_named_at_the_start(

@@ -38,10 +38,18 @@ class HostBearerScheme:
         self._look_for_missing = look_for_missing
         self._tokens = tokens
         self._people = people
-        about = f"A token of the tenant, or a JWT of {', '.join(people.issuers)}." if people is not None else None
-        self.card: SecurityScheme = HttpAuthScheme("bearer", description=about)
         self.challenge = Challenge("Bearer")
-        self.issuers = () if people is None else people.issuers
+
+    @property
+    def card(self) -> SecurityScheme:
+        """See `Scheme`."""
+        about = f"A token of the tenant, or a JWT of {', '.join(self.issuers)}." if self.issuers else None
+        return HttpAuthScheme("bearer", description=about)
+
+    @property
+    def issuers(self) -> tuple[str, ...]:
+        """See `IssuedTokens`."""
+        return () if self._people is None else self._people.issuers
 
     async def verify(self, credentials: PresentedCredentials) -> Proof | None:
         """The principal of the token; see `Scheme.verify`."""

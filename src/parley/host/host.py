@@ -315,9 +315,7 @@ class Host:
         """End tasks whose agents were deleted before the host stopped, and run what is due by schedule."""
         await self.replicas.start()
         await fail_tasks_without_agent(self.engine)
-        if self.people is not None:
-            for fault in await self.people.useless_grants([tenant.id for tenant in self.tenants.list()]):
-                logger.warning("People: %s", fault)
+        await self._name_useless_grants()
         self.registry_watcher.start()
         await self.turns.open()
         self.schedules.start()
@@ -325,6 +323,23 @@ class Host:
         self.engine.in_background(self.approval_expiry.run())
         if self.store.is_shared:
             self.engine.in_background(self.budgets.keep_refreshing())
+
+    async def _name_useless_grants(self) -> None:
+        if self.people is not None:
+            for fault in await self.people.useless_grants([tenant.id for tenant in self.tenants.list()]):
+                logger.warning("People: %s", fault)
+
+    def use_people(self, settings: PeopleSettings) -> None:
+        """Let in the people of these issuers from now on, in place of those before.
+
+        Raises:
+            ValueError: an issuer is not valid; nothing has changed. A host that began without issuers stays without.
+        """
+        if self.people is None:
+            raise ValueError("A host that began without issuers stays without")
+        self.people.use(settings)
+        self.app.shared.security_was_replaced()
+        self.engine.in_background(self._name_useless_grants())
 
     def drain(self) -> None:
         """End streams of MCP that wait for changes."""

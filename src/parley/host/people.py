@@ -3,10 +3,12 @@
 The operator writes it in a TOML file, which docs/access.md shows: tables `[[issuers]]` with the URL of the issuer, the
 audience and the claims to read; in each, tables `[[issuers.grants]]` with a tenant, a role and a group. A grant without
 a group is for all users of the issuer. A person with grants in several tenants names one in the header `Parley-Tenant`.
+The settings can be replaced while the host runs; a request that is being authenticated keeps those it began with.
 """
 
 from __future__ import annotations
 
+import asyncio
 import tomllib
 from collections.abc import Container, Sequence
 from pathlib import Path
@@ -27,6 +29,8 @@ from parley.server.security.schemes.scheme import Proof, Refused
 
 TENANT_HEADER = "parley-tenant"
 MAX_NAME = 200
+KEPT_SECONDS = 60.0
+"""How long a removed issuer stays open for the requests that ask it: longer than it may take to answer."""
 
 
 class PeopleSettingError(ParleyError):
@@ -77,7 +81,32 @@ class People:
     def __init__(self, settings: PeopleSettings, roles: TenantRoles) -> None:
         """Raises SettingError if an issuer is not an https URL."""
         self._roles = roles
-        self._issuers = [(issuer, OpenIdConnect(issuer.issuer, issuer.audience)) for issuer in settings.issuers]
+        self._issuers: Sequence[tuple[TrustedIssuer, OpenIdConnect]] = ()
+        self._closing: set[asyncio.Task[None]] = set()
+        self._retired: list[OpenIdConnect] = []
+        self.use(settings)
+
+    def use(self, settings: PeopleSettings) -> None:
+        """Trust these issuers from now on, in place of those before. Raises as the constructor does."""
+        known = {(issuer.issuer, issuer.audience): scheme for issuer, scheme in self._issuers}
+        before = [scheme for _, scheme in self._issuers]
+        issuers: list[tuple[TrustedIssuer, OpenIdConnect]] = []
+        for issuer in settings.issuers:
+            kept = known.get((issuer.issuer, issuer.audience))  # with the keys that it has fetched
+            issuers.append((issuer, kept or OpenIdConnect(issuer.issuer, issuer.audience)))
+        self._issuers = tuple(issuers)
+        used = [scheme for _, scheme in issuers]
+        for scheme in before:
+            if scheme not in used:
+                self._retired.append(scheme)
+                asyncio.get_running_loop().call_later(KEPT_SECONDS, self._close_retired, scheme)
+
+    def _close_retired(self, scheme: OpenIdConnect) -> None:
+        if scheme in self._retired:
+            self._retired.remove(scheme)
+            closing = asyncio.create_task(scheme.close())
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
 
     @property
     def issuers(self) -> tuple[str, ...]:
@@ -103,17 +132,21 @@ class People:
             UnavailableError: the issuer cannot be asked for its keys now.
         """
         refusal = Refused("The token is not valid")
-        for issuer, scheme in self._issuers:
+        issuers = self._issuers
+        for issuer, scheme in issuers:
             try:
                 proof = await scheme.verify(credentials)
             except Refused as error:
                 refusal = refusal if error.foreign else error
                 continue
             if proof is not None:
-                return await self._admit(issuer, proof.claims, credentials.headers.get(TENANT_HEADER))
+                wanted = credentials.headers.get(TENANT_HEADER)
+                return await self._admit(issuer, proof.claims, wanted, is_one_of_several=len(issuers) > 1)
         raise refusal
 
-    async def _admit(self, issuer: TrustedIssuer, claims: JsonObject, wanted: str | None) -> Proof:
+    async def _admit(
+        self, issuer: TrustedIssuer, claims: JsonObject, wanted: str | None, *, is_one_of_several: bool
+    ) -> Proof:
         groups = _groups(claims.get(issuer.groups_claim))
         grants = [grant for grant in issuer.grants if grant.group is None or grant.group in groups]
         tenants = list(dict.fromkeys([grant.tenant for grant in grants]))
@@ -129,14 +162,15 @@ class People:
             if grant.tenant == tenant:
                 scopes |= await self._roles.scopes_of(tenant, Grant(role=grant.role))
         name = _name(issuer, claims)
-        if len(self._issuers) > 1:  # two issuers may call two people the same
+        if is_one_of_several:  # two issuers may call two people the same
             name = f"{name} ({urlsplit(issuer.issuer).netloc})"
         name = f"person:{tenant}/{name}"
         return Proof(tenant, frozenset(scopes), {EXTERNAL: True, PRINCIPAL: name}, tenant)
 
     async def close(self) -> None:
         """Close the connections to the issuers."""
-        for _, scheme in self._issuers:
+        retired, self._retired = self._retired, []
+        for scheme in dict.fromkeys([*retired, *(scheme for _, scheme in self._issuers)]):
             await scheme.close()
 
 

@@ -88,12 +88,12 @@ class UpOptions:
 
 
 def _up(options: UpOptions) -> None:
+    from parley.cli.serving.host_reload import reload_host
     from parley.cli.serving.host_start import HostStart
     from parley.cli.serving.host_tokens import TenantTokenFile, find_admin_token
     from parley.host.data.admin_token import AdminTokenError
     from parley.host.models.model import ModelError
     from parley.host.people import PeopleSettingError
-    from parley.server.reloading import reload_settings
     from parley.server.run import serve
     from parley.stores.interface import StoreError
 
@@ -141,7 +141,13 @@ def _up(options: UpOptions) -> None:
         on_ready=lambda bound: announce(partial(show, bound), bound.url, channel),
         on_drain_asked=channel.report_draining if channel is not None else None,
         on_drain=lambda runs: report_drain(runs, runtime, server.log_format),
-        on_hangup=partial(reload_settings, host.app, load_webhook_auth=server.webhook_auth_settings, audit=audit),
+        on_hangup=partial(
+            reload_host,
+            host,
+            options.host.people_file,
+            load_webhook_auth=server.webhook_auth_settings,
+            audit=audit,
+        ),
         log_fields=start.log_fields() if is_for_machines else None,
         replica=runtime.replica,
     )
@@ -204,7 +210,7 @@ def _host(options: UpOptions, agents: tuple[GivenAgent, ...], admin: AdminToken,
         given_agents=agents,
         public_agents=chosen.public_agents,
         has_starters=chosen.has_starters,
-        people=read_people_settings(chosen.people.expanduser()) if chosen.people else PeopleSettings(),
+        people=read_people_settings(chosen.people_file) if chosen.people_file else PeopleSettings(),
         public_url=server.public_url,
         has_metrics=telemetry.metrics is not None,
     )

@@ -57,6 +57,11 @@ class HostOptions:
     quotas: Quotas
     runs_at_once: int
 
+    @property
+    def people_file(self) -> Path | None:
+        """The file with the issuers of people."""
+        return None if self.people is None else self.people.expanduser()
+
 
 _agents = partial(typer.Option, rich_help_panel=Section.AGENTS)
 _models = partial(typer.Option, rich_help_panel=Section.MODELS)

@@ -45,6 +45,7 @@ KeyEvent: TypeAlias = Literal[
     "keys-reloaded",
     "auth-reloaded",
     "webhook-auth-reloaded",
+    "people-reloaded",
 ]
 """The first three are written by `parley keys`, the others by every process of a server when it notices the change."""
 
