@@ -192,6 +192,16 @@ def test_programs_get_the_same_facts_in_the_log_and_no_token(directory: Path, mo
     assert not (directory / "parley.db.admin-token").exists()
 
 
+def test_grants_of_people_are_checked_when_the_first_tenant_is_there(directory: Path) -> None:
+    grants = "".join(f'[[issuers.grants]]\ntenant = "{id}"\nrole = "viewer"\n' for id in (1, 2))
+    (directory / "people.toml").write_text(f'[[issuers]]\nissuer = "https://a.example"\naudience = "b"\n{grants}')
+    with up("--people", "people.toml", "--log-format", "json", cwd=directory) as command:
+        command.ready_line()
+        assert command.end() == 0
+    (named,) = [json.loads(line)["message"] for line in command.logged if "People" in line]
+    assert named == "People: a grant of https://a.example names the tenant '2', which is unknown"
+
+
 # --- options ----------------------------------------------------------------------------------------------------------
 
 

@@ -315,7 +315,8 @@ class Host:
         """End tasks whose agents were deleted before the host stopped, and run what is due by schedule."""
         await self.replicas.start()
         await fail_tasks_without_agent(self.engine)
-        await self._name_useless_grants()
+        if self.tenants.list():  # otherwise the first one is still to be created
+            await self.name_useless_grants()
         self.registry_watcher.start()
         await self.turns.open()
         self.schedules.start()
@@ -324,7 +325,8 @@ class Host:
         if self.store.is_shared:
             self.engine.in_background(self.budgets.keep_refreshing())
 
-    async def _name_useless_grants(self) -> None:
+    async def name_useless_grants(self) -> None:
+        """Log the grants of people that give nothing, because their tenant or their role is unknown."""
         if self.people is not None:
             for fault in await self.people.useless_grants([tenant.id for tenant in self.tenants.list()]):
                 logger.warning("People: %s", fault)
@@ -339,7 +341,7 @@ class Host:
             raise ValueError("A host that began without issuers stays without")
         self.people.use(settings)
         self.app.shared.security_was_replaced()
-        self.engine.in_background(self._name_useless_grants())
+        self.engine.in_background(self.name_useless_grants())
 
     def drain(self) -> None:
         """End streams of MCP that wait for changes."""

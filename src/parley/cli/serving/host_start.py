@@ -67,6 +67,7 @@ class HostStart:
                 if writing is not None:
                     writing.write(f"{self._new_token}\n")
             logger.info("Created the tenant %s", tenant.name, extra={"tenant": tenant.id})
+            await self._host.name_useless_grants()
         known = {tenant.id for tenant in self._host.tenants.list()}
         for one in self._options.agents:
             if one.tenant_id is not None and one.tenant_id not in known:
