@@ -92,6 +92,25 @@ def test_a_host_reads_its_keys_and_its_settings_for_webhooks_again(files: Path) 
     assert [each for each in events if each.endswith("-reloaded")] == ["keys-reloaded", "webhook-auth-reloaded"]
 
 
+def test_a_host_reads_the_issuers_of_people_again(files: Path) -> None:
+    grant = '[[issuers.grants]]\ntenant = "1"\nrole = "viewer"\n'
+    people = '[[issuers]]\nissuer = "https://{}.example"\naudience = "b"\n' + grant
+    (files / "people.toml").write_text(people.format("a"))
+    options = ("--people", "people.toml", "--audit-log", "audit.jsonl", "--log-format", "json")
+    with running(sys.executable, "-m", "parley.cli.main", "up", "--port", "0", *options, cwd=files) as command:
+        metadata = f"{command.ready_line()['url']}/.well-known/oauth-protected-resource"
+        break_files(files, "people.toml")
+        hang_up(
+            command, "The issuers of people were not reloaded; the old ones stay in force: people.toml is not valid"
+        )
+        assert json.loads(card_at(metadata))["authorization_servers"] == ["https://a.example"]
+        (files / "people.toml").write_text(people.format("b"))
+        hang_up(command, "The issuers of people were reloaded from people.toml")
+        assert json.loads(card_at(metadata))["authorization_servers"] == ["https://b.example"]
+        assert command.end() == 0
+    assert (files / "audit.jsonl").read_text().count('"what":"people-reloaded"') == 1
+
+
 def test_a_proxy_reads_its_keys_and_its_files_for_authentication_again(files: Path) -> None:
     (ada, ada_entry), (bob, bob_entry) = new_token("ada"), new_token("bob")
     (files / "auth.toml").write_text(auth_file(ada_entry))
