@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import logging
 import ssl
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,48 @@ async def test_a_jwt_names_the_agent_the_webhook_the_delivery_and_the_body() -> 
         "request_body_sha256": hashlib.sha256(request.body).hexdigest(),
     }
     assert request.headers["parley-event-id"] == "t-1:7"
+
+
+class SlowSigner(KeySigner):
+    """A key in a KMS that does not answer until it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = threading.Event()
+        self.may_answer = threading.Event()
+
+    def sign_token(self, claims: Any) -> str:
+        self.asked.set()
+        self.may_answer.wait(10)
+        return super().sign_token(claims)
+
+
+async def test_a_key_that_signs_slowly_holds_up_its_own_deliveries_only() -> None:
+    signer = SlowSigner()
+    async with webhook() as receiver, WebhookSender(ANYWHERE, authentication=signing(signer)) as sender:
+        signed = asyncio.create_task(sender.send(notification(receiver.url("/a"), authentication=asking("JWT"))))
+        await asyncio.to_thread(signer.asked.wait, 5)
+        await sender.send(notification(receiver.url("/b"), authentication=asking("Bearer", "b")))
+        assert [request.target for request in receiver.requests] == ["/b"]
+        signer.may_answer.set()
+        await signed
+        assert [request.target for request in receiver.requests] == ["/b", "/a"]
+
+
+async def test_a_key_that_does_not_answer_is_worth_another_try(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("parley.server.webhooks.signing_threads.SIGN_SECONDS", 0.05)
+    signer = SlowSigner()
+    try:
+        async with webhook() as receiver, WebhookSender(ANYWHERE, authentication=signing(signer)) as sender:
+            with pytest.raises(DeliveryError, match="The server could not sign a token for it") as caught:
+                await sender.send(notification(receiver.url(), authentication=asking("JWT")))
+            assert type(caught.value) is DeliveryError
+            assert receiver.requests == []
+    finally:
+        signer.may_answer.set()
+    assert "The key that signs tokens for webhooks did not answer" in caplog.text
 
 
 async def test_the_credentials_of_a_jwt_are_its_audience() -> None:

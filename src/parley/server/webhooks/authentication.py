@@ -31,6 +31,7 @@ from parley.server.webhooks.schemes import (
     WebhookScheme,
     credentials_of,
 )
+from parley.server.webhooks.signing_threads import SigningThreads
 from parley.server.webhooks.webhook_tokens import WebhookTokens
 
 
@@ -54,7 +55,8 @@ class WebhookAuthenticator:
         self._now = now
         self._tokens = tokens or WebhookTokens()
         self._issuer_of = issuer_of
-        self._signed = SignedToken(signer, issuer_of)
+        self._threads = SigningThreads()
+        self._signed = SignedToken(signer, issuer_of, self._threads)
         self._plain = AuthorizationHeader()
         self.use(settings or WebhookAuthSettings())
 
@@ -133,7 +135,8 @@ class WebhookAuthenticator:
             self._oauth.drop(call, headers)
 
     async def close(self) -> None:
-        """Close the connections to authorization servers; a later call opens new ones."""
+        """Close the connections to authorization servers, and the threads; a later call opens new ones."""
+        self._threads.close()
         await self._tokens.close()
 
     def _scheme(self, config: PushConfig) -> WebhookScheme:

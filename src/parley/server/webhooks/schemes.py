@@ -15,6 +15,7 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -29,6 +30,7 @@ from parley.protocol.push import PushConfig
 from parley.protocol.versions import Version
 from parley.server.webhooks.auth_settings import WebhookAuthSettings
 from parley.server.webhooks.header_values import MAX_SECRET, fits_header
+from parley.server.webhooks.signing_threads import SigningThreads
 from parley.server.webhooks.webhook_tokens import WebhookTokens
 
 TOKEN_SECONDS = 300
@@ -92,7 +94,7 @@ def credentials_of(config: PushConfig) -> str | None:
 
 
 class TokenSigner(Protocol):
-    """Signs tokens with the current key of the server."""
+    """Signs tokens with the current key of the server. It is called in several threads."""
 
     def sign_token(self, claims: Mapping[str, JsonValue]) -> str:
         """The claims as a JWT in its compact form, with the id of the key in its header."""
@@ -159,6 +161,7 @@ class SignedToken:
 
     signer: TokenSigner | None
     issuer_of: Callable[[str], str | None]
+    threads: SigningThreads
 
     @property
     def is_available(self) -> bool:
@@ -190,7 +193,7 @@ class SignedToken:
             "taskId": call.task_id,
             "request_body_sha256": hashlib.sha256(call.body).hexdigest(),
         }
-        return {"Authorization": f"Bearer {self.signer.sign_token(claims)}"}
+        return {"Authorization": f"Bearer {await self.threads.run(partial(self.signer.sign_token, claims))}"}
 
 
 class HmacSignature:
