@@ -8,9 +8,11 @@ from pathlib import Path
 
 import anyio
 import pytest
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from parley.keys import GivenKeys, KeyFolder, KeyRing, LocalKey
 from parley.keys.signing_key import generate_key
+from parley.protocol.errors import LocalProtocolError
 from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.signing import load_key, signature_headers, verify_card
 from parley.server.app import App
@@ -89,6 +91,28 @@ async def test_a_key_needs_nothing_but_a_method_that_signs() -> None:
         card = (await client.get(CARD)).content
         assert verify_card(card, lambda _: load_key(key)).header.key_id == "projects/x/keys/1"
         assert keys.signatures == {"projects/x/keys/1": 2}
+
+
+def test_a_private_member_is_never_published() -> None:
+    class Careless(RemoteKey):
+        @property
+        def public_jwk(self) -> JsonObject:
+            return self._hidden.private_jwk()
+
+    (published,) = json.loads(GivenKeys(Careless()).published())["keys"]
+    assert set(published) == {"kty", "crv", "x", "y", "kid", "alg", "use"}
+
+
+def test_a_signature_in_der_is_an_error_and_not_sent() -> None:
+    class Der(RemoteKey):
+        def sign(self, data: bytes) -> bytes:
+            signature = super().sign(data)
+            return encode_dss_signature(*(int.from_bytes(half) for half in (signature[:32], signature[32:])))
+
+    keys = GivenKeys(Der())
+    with pytest.raises(LocalProtocolError, match=r"projects/x/keys/1 returns signatures of \d\d bytes.*not DER"):
+        keys.sign_token({"iss": "a"})
+    assert keys.signatures == {"projects/x/keys/1": 0}
 
 
 async def test_cards_and_pages_show_the_rules_of_a_reloaded_auth_file(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from parley.protocol.errors import LocalProtocolError
 from parley.protocol.jsonvalue import JsonObject, JsonValue
 from parley.protocol.signing import CardKey, algorithm_of, load_key, sign_bytes
 
+_ES256_BYTES = 64
 _PUBLIC_MEMBERS = ("kty", "crv", "x", "y", "n", "e")
 
 
@@ -167,8 +168,13 @@ class CountedKey:
         return self._key.public_jwk
 
     def sign(self, data: bytes) -> bytes:
-        """See `SigningKey`."""
+        """See `SigningKey`. Raises LocalProtocolError for a signature that no receiver could verify."""
         signature = self._key.sign(data)
+        if self.algorithm == "ES256" and len(signature) != _ES256_BYTES:
+            raise LocalProtocolError(
+                f"The key {self.key_id} returns signatures of {len(signature)} bytes. ES256 needs the raw r and s, 32 "
+                "bytes each, and not DER"
+            )
         with self._lock:  # tokens may be signed in threads
             self.count += 1
         return signature
@@ -207,8 +213,13 @@ def parse_key(text: str) -> CardKey:
 
 def encode_key_set(keys: Iterable[SigningKey]) -> bytes:
     """The public keys as a JSON Web Key Set (RFC 7517)."""
-    described = [{**key.public_jwk, "kid": key.key_id, "alg": key.algorithm, "use": "sig"} for key in keys]
-    return msgspec.json.encode({"keys": described})
+    return msgspec.json.encode({"keys": [_described(key) for key in keys]})
+
+
+def _described(key: SigningKey) -> JsonObject:
+    # Whatever a key of another module gives: a private member must not be published by mistake.
+    public = {name: value for name, value in key.public_jwk.items() if name in _PUBLIC_MEMBERS}
+    return {**public, "kid": key.key_id, "alg": key.algorithm, "use": "sig"}
 
 
 def encode_token(key: SigningKey, claims: Mapping[str, JsonValue]) -> str:
