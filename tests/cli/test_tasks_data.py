@@ -53,6 +53,19 @@ def test_a_task_at_work_is_deleted_with_cancel_only() -> None:
         assert (gone.exit_code, gone.stdout) == (1, "")
 
 
+def test_a_server_without_data_of_its_own_is_named_as_the_reason() -> None:
+    def relay() -> App:
+        app = App(echo_agent())
+        app.shared.owner_data = None  # as in a proxy
+        return app
+
+    with on_a_port(relay) as url:
+        for command in (("export",), ("delete", "--yes")):
+            refused = parley("tasks", *command, url, "--all")
+            assert (refused.exit_code, refused.stdout) == (1, "")
+            assert "This server does not export or delete data." in refused.stderr
+
+
 def test_an_operator_exports_and_deletes_the_data_of_any_owner_in_a_store(tmp_path: Path) -> None:
     store, trail = f"sqlite:///{tmp_path / 'parley.db'}", tmp_path / "audit.jsonl"
     with on_a_port(lambda: App(echo_agent(), store=store)) as url:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Generator
+from contextlib import aclosing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +19,7 @@ from parley.cli.output.exit_codes import DONE, EXIT_CODES, FAILED, USAGE
 from parley.cli.output.help_text import ParleyCommand
 from parley.cli.output.transcript import console, print_json, show_rows
 from parley.engine.owner_data import DeletedData, delete_data, export_lines
+from parley.protocol.errors import MethodNotFoundError, TaskNotFoundError
 from parley.stores.interface import Store, TaskHead
 from parley.stores.urls import opened
 
@@ -68,8 +69,9 @@ async def export(options: WithDataOptions) -> int:
 async def _exported(options: DataOptions) -> AsyncGenerator[bytes]:
     if options.client is not None:
         async with options.client.client() as client, aclosing(client.pages.read("GET", PAGE, options.query)) as chunks:
-            async for chunk in chunks:
-                yield chunk
+            with _explained(options):
+                async for chunk in chunks:
+                    yield chunk
         return
     async with opened(data_store(options.store)) as store:
         lines = export_lines(
@@ -78,6 +80,20 @@ async def _exported(options: DataOptions) -> AsyncGenerator[bytes]:
         async with aclosing(lines):
             async for line in lines:
                 yield line
+
+
+@contextmanager
+def _explained(options: DataOptions) -> Generator[None]:
+    """Say of a server that has no such page why that is. Raises MethodNotFoundError."""
+    try:
+        yield
+    except (MethodNotFoundError, TaskNotFoundError) as error:
+        if isinstance(error, TaskNotFoundError) and options.selection.task_id is not None:
+            raise  # it may be so
+        raise MethodNotFoundError(
+            "This server does not export or delete data. Only a server of Parley that runs the agent itself does: not "
+            "a proxy, and none of other software"
+        ) from error
 
 
 # --- delete -----------------------------------------------------------------------------------------------------------
@@ -129,7 +145,8 @@ async def _deleted(options: DataOptions, *, cancels: bool, audit: Path | None) -
     if options.client is not None:
         query = options.query | ({"cancel": "true"} if cancels else {})
         async with options.client.client() as client, aclosing(client.pages.read("DELETE", PAGE, query)) as chunks:
-            reply = b"".join([chunk async for chunk in chunks])
+            with _explained(options):
+                reply = b"".join([chunk async for chunk in chunks])
         return msgspec.json.decode(reply, type=DeletedData)
     async with opened(data_store(options.store)) as store:
         deleted = await delete_data(
