@@ -6,6 +6,7 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
+from tests_browser.chatting import ended, say
 from tests_browser.servers import Server, send
 
 
@@ -51,3 +52,14 @@ def test_filters_are_in_the_address_and_a_pause_loses_nothing(page: Page, served
     page.get_by_role("combobox", name="Direction").select_option("server → caller")
     expect(lines(page).filter(has_text="caller → server")).to_have_count(0)
     expect(lines(page).filter(has_text="server → caller").first).to_be_visible()
+
+
+def test_the_message_that_an_empty_wire_suggests_appears_on_it(page: Page, served: Server) -> None:
+    open_wire(page, served)
+    with page.expect_popup() as opened:
+        page.get_by_role("link", name="Send a message").click()
+    chat = opened.value
+    chat.get_by_role("main").get_by_role("link", name="Scripted").click()
+    say(chat, "say seen from the wire")
+    ended(chat)
+    expect(lines(page).filter(has_text="SendStreamingMessage").first).to_be_visible()

@@ -48,9 +48,9 @@ export function Button(props: ButtonProps) {
 }
 
 /** A link that looks like a button. */
-export function ButtonLink(props: ButtonLook & { href: string; title?: string }) {
+export function ButtonLink(props: ButtonLook & { href: string; title?: string; newTab?: boolean }) {
   return (
-    <a class={classOf(props)} href={props.href} title={props.title}>
+    <a class={classOf(props)} href={props.href} title={props.title} target={props.newTab ? "_blank" : undefined}>
       {props.icon && <Icon name={props.icon} />}
       {props.children}
     </a>

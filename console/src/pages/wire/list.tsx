@@ -34,9 +34,10 @@ function Nothing({ isFiltered }: { isFiltered: boolean }) {
   return (
     <EmptyState
       title="Nothing has passed yet" icon="wire"
-      actions={<ButtonLink href={links.chat()} icon="chat">Send a message</ButtonLink>}
+      // In a new tab, because the server would not record the message once this page is left.
+      actions={<ButtonLink href={links.chat()} icon="chat" newTab>Send a message in a new tab</ButtonLink>}
     >
-      Requests, replies, events and errors appear here as they come, from now on. Nothing is recorded while no page looks.
+      Requests, replies, events and errors appear here as they come. They are recorded while this page is open.
     </EmptyState>
   );
 }
