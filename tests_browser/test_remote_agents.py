@@ -110,7 +110,7 @@ def test_a_reply_of_another_sdk_is_shown_while_it_is_streamed(
 def test_the_tasks_of_an_agent_elsewhere_are_those_that_it_lists(page: Page, console: Server, tmp_path: Path) -> None:
     page.goto(f"{console.console}tasks")
     main = page.get_by_role("main")
-    expect(main.get_by_text("There is no agent to ask")).to_be_visible()
+    expect(main.get_by_text("There are no agents yet")).to_be_visible()
     with serving(tmp_path, *serve_command(tmp_path)) as agents:
         add(page, console, f"{agents.url}/agents/scripted")
         chat(page)
@@ -125,6 +125,13 @@ def test_the_tasks_of_an_agent_elsewhere_are_those_that_it_lists(page: Page, con
         agents.kill()
         page.reload()
         expect(main).to_contain_text("connection refused")
+
+
+def test_every_page_without_agents_leads_to_adding_one(page: Page, console: Server) -> None:
+    for path in ("", "agents", "chat", "tasks", "check"):
+        page.goto(f"{console.console}{path}")
+        page.get_by_role("main").get_by_role("link", name="Add an agent by URL").click()
+        expect(page.get_by_label("Address")).to_be_focused()
 
 
 def test_an_address_without_an_agent_is_refused_with_the_reason(page: Page, console: Server) -> None:

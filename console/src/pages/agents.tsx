@@ -9,7 +9,7 @@ import { plural, safeText, shortLine } from "../text/safe.ts";
 import {
   Button, ButtonLink, Dialog, EmptyState, Icon, Name, Page, Problem, Progress, StateBadge, Tag, TextInput, toast, VirtualList,
 } from "../ui/index.ts";
-import { ChooseTenant, lacksTenant } from "./choose_tenant.tsx";
+import { NoAgents } from "./no_agents.tsx";
 
 const KINDS: Record<Agent["kind"], string> = { own: "this server", catalog: "catalogue", remote: "added" };
 
@@ -65,15 +65,7 @@ function SourceProblems() {
 
 function NothingFound({ text }: { text: string }) {
   if (text) return <EmptyState title={`No agent matches “${shortLine(text, 40)}”`} actions={<Button onClick={() => setQuery({ q: null })}>Show all</Button>} />;
-  if (lacksTenant()) return <ChooseTenant />;
-  return (
-    <EmptyState
-      title="No agents yet" icon="agents"
-      actions={has("remote") && <Button kind="primary" icon="plus" onClick={() => setQuery({ add: "1" })}>Add an agent by URL</Button>}
-    >
-      Any A2A agent of any version can be added by its address, or all agents of a catalogue at once.
-    </EmptyState>
-  );
+  return <NoAgents />;
 }
 
 function AgentRow({ agent }: { agent: Agent }) {

@@ -7,8 +7,8 @@ import { has, session } from "../api/session.ts";
 import type { Agent, AgentDetails, TaskPage, TaskRow } from "../api/types.ts";
 import { links, startChat } from "../router.ts";
 import { shortLine } from "../text/safe.ts";
-import { ButtonLink, EmptyState, Icon, Name, Page, Problem, Progress, Section, StateBadge, Time, useLoad } from "../ui/index.ts";
-import { ChooseTenant, lacksTenant } from "./choose_tenant.tsx";
+import { Icon, Name, Page, Problem, Progress, Section, StateBadge, Time, useLoad } from "../ui/index.ts";
+import { NoAgents } from "./no_agents.tsx";
 
 /** Agents whose cards are read for their examples. */
 const MOST_AGENTS = 8;
@@ -102,18 +102,6 @@ function send(event: MouseEvent, prompt: Prompt): void {
   if (event.metaKey || event.ctrlKey || event.shiftKey) return;
   event.preventDefault();
   startChat({ agent: prompt.agent.id, text: prompt.text, ...(prompt.skill ? { skill: prompt.skill } : {}) });
-}
-
-function NoAgents() {
-  if (lacksTenant()) return <ChooseTenant />;
-  return (
-    <EmptyState
-      title="There are no agents yet" icon="agents"
-      actions={has("remote") && <ButtonLink kind="primary" icon="plus" href={`${links.agents()}?add=1`}>Add an agent by URL</ButtonLink>}
-    >
-      Add any A2A agent by its address, of this machine or elsewhere.
-    </EmptyState>
-  );
 }
 
 function RecentTasks() {

@@ -8,7 +8,7 @@ import "../../styles/tasks.css";
 import { countText, plural, safeText, shortLine } from "../../text/safe.ts";
 import { Badge, Button, confirm, EmptyState, Facts, Id, LoadState, Name, Page, Problem, Tabs, Tag, TextInput, Time, toast, useLoad } from "../../ui/index.ts";
 import { type Approval, decide, MAX_COMMENT, momentOf, readApproval, readApprovals, refusalText, type Verdict } from "./approval.ts";
-import { ChooseTenant, lacksTenant } from "../choose_tenant.tsx";
+import { ChooseTenant, lacksTenant } from "../no_agents.tsx";
 
 type Shown = "pending" | "decided";
 const LOOK_AGAIN_MS = 15_000;

@@ -13,7 +13,7 @@ import { links, navigate, query, setQuery, toSend } from "../../router.ts";
 import { useShortcuts } from "../../shortcuts.ts";
 import { shortLine } from "../../text/safe.ts";
 import { ButtonLink, EmptyState, Page, Problem, Progress, Select, toastError, useLoad } from "../../ui/index.ts";
-import { ChooseTenant, lacksTenant } from "../choose_tenant.tsx";
+import { NoAgents } from "../no_agents.tsx";
 import type { PageProps } from "../registry.ts";
 import { filesIn } from "./attachments.ts";
 import { Composer } from "./composer.tsx";
@@ -40,15 +40,7 @@ export default function ChatPage({ params }: PageProps) {
 }
 
 function ChooseAgent({ agents, wanted }: { agents: readonly Agent[]; wanted: string | undefined }) {
-  if (agents.length === 0) {
-    return (
-      <Page title="Chat">
-        {lacksTenant() ? <ChooseTenant /> : <EmptyState title="There is no agent yet" icon="agents" actions={<ButtonLink href={links.agents()} kind="primary">Add an agent</ButtonLink>}>
-          Add one by its address, and talk to it here.
-        </EmptyState>}
-      </Page>
-    );
-  }
+  if (agents.length === 0) return <Page title="Chat"><NoAgents /></Page>;
   return (
     <Page title="Chat">
       {wanted && <p class="dim">There is no agent {shortLine(wanted, 60)} here any more.</p>}

@@ -2,10 +2,9 @@
 
 import { useState } from "preact/hooks";
 import type { Agent } from "../../api/types.ts";
-import { links } from "../../router.ts";
 import { shortLine } from "../../text/safe.ts";
-import { Button, ButtonLink, Checkbox, EmptyState, Select, TextInput } from "../../ui/index.ts";
-import { ChooseTenant, lacksTenant } from "../choose_tenant.tsx";
+import { Button, Checkbox, Select, TextInput } from "../../ui/index.ts";
+import { NoAgents } from "../no_agents.tsx";
 
 /** The body of POST /checks. Members that are empty are left out. */
 export interface CheckRequest {
@@ -46,10 +45,7 @@ export function CheckForm({ agents, agent, busy, onStart }: CheckFormProps) {
   const [chosen, choose] = useState(agent);
   const [values, setValues] = useState(INITIAL);
   const set = (changes: Partial<Values>) => setValues((before) => ({ ...before, ...changes }));
-  if (!agents.length) {
-    if (lacksTenant()) return <ChooseTenant />;
-    return <EmptyState title="There is no agent to check" icon="agents" actions={<ButtonLink kind="primary" href={links.agents()}>Agents</ButtonLink>}>Add one by its address.</EmptyState>;
-  }
+  if (!agents.length) return <NoAgents />;
   const id = agents.some((each) => each.id === chosen) ? chosen : agents[0]!.id;
   const timeout = Number(values.timeout);
   const timeoutError = values.timeout && !(timeout >= 0.1) ? "must be a number of seconds from 0.1 on" : undefined;

@@ -6,7 +6,7 @@ import { useState } from "preact/hooks";
 import { actForTenant, session } from "../../api/session.ts";
 import { useCommands } from "../../commands.ts";
 import { links } from "../../router.ts";
-import { ChooseTenant, lacksTenant } from "../choose_tenant.tsx";
+import { ChooseTenant, lacksTenant } from "../no_agents.tsx";
 import type { PageProps } from "../registry.ts";
 import { Button, EmptyState, Page, toast, toastError } from "../../ui/index.ts";
 import "../../styles/operate.css";

@@ -8,6 +8,7 @@ import { useShortcuts } from "../../shortcuts.ts";
 import "../../styles/tasks.css";
 import { countText, plural } from "../../text/safe.ts";
 import { Button, ButtonLink, EmptyState, Page, Problem, Progress, Time } from "../../ui/index.ts";
+import { NoAgents } from "../no_agents.tsx";
 import { FilterBar } from "./filter_bar.tsx";
 import { isFiltered, NO_FILTER, readFilter, writeFilter, type TaskFilter } from "./filters.ts";
 import { ListView } from "./list_view.tsx";
@@ -29,24 +30,16 @@ export default function TasksPage() {
     { keys: "/", title: "Search in tasks", group: "Tasks", run: () => box.current?.querySelector<HTMLElement>("input[type=search]")?.focus() },
   ]);
   // Without tasks of its own, a server asks the agents for theirs, one at a time.
-  const agent = filter.agent ? agentOf(filter.agent) : has("tasks") ? undefined : agents.value[0];
+  const agent = agentOf(filter.agent) ?? (has("tasks") ? undefined : agents.value[0]);
   const isRemote = agent !== undefined && (agent.kind !== "own" || !has("tasks"));
+  if (!agent && !has("tasks")) return <Page title="Tasks">{agentList.value ? <NoAgents /> : <Progress text="Reading the agents…" />}</Page>;
   return (
     <Page title="Tasks" fill>
       <div class="tasks-page" ref={box}>
         <FilterBar filter={filter} agent={agent?.id ?? filter.agent} onChange={show} isOperator={isOperator} isRemote={isRemote} />
-        {isRemote ? <RemoteList agent={agent} filter={filter} /> : has("tasks") ? <OwnList filter={filter} isOperator={isOperator} /> : <NoAgent />}
+        {isRemote ? <RemoteList agent={agent} filter={filter} /> : <OwnList filter={filter} isOperator={isOperator} />}
       </div>
     </Page>
-  );
-}
-
-function NoAgent() {
-  if (agentList.value === null) return <Progress text="Loading agents…" />;
-  return (
-    <EmptyState title="There is no agent to ask" icon="agents" actions={<ButtonLink kind="primary" href={links.agents()}>Agents</ButtonLink>}>
-      Add an agent by its address. The tasks that it lists appear here.
-    </EmptyState>
   );
 }
 
