@@ -211,7 +211,7 @@ function Ended({ exchange, agent, actions }: Omit<ExchangeProps, "isLast">) {
       <p class="failure-title"><Icon name={isCanceled ? "stop" : "warning"} /> {stateWord(exchange.state)}</p>
       {reason ? <div class="failure-reason"><Markdown text={reason} /></div> : !isCanceled && <p class="dim">The agent gave no reason.</p>}
       {others.length > 0 && <Parts parts={others} agent={agent.id} />}
-      {!isCanceled && has("tasks") && exchange.taskId && <Traceback agent={agent.id} task={exchange.taskId} />}
+      {!isCanceled && has("tasks") && exchange.taskId && <Traceback agent={agent.id} task={exchange.taskId} reason={reason} />}
       <div class="row">
         {exchange.message && <Button small icon="refresh" onClick={() => actions.retry(exchange)}>Try again</Button>}
         {exchange.taskId && <a href={links.task(agent.id, exchange.taskId)}>What happened, event by event</a>}

@@ -170,7 +170,7 @@ function Reason({ row, task }: { row: TaskRow; task: Task | null }) {
         <div class="problem-text">
           <strong>{row.state === "failed" ? "The task failed" : "The agent rejected the task"}</strong>
           <span class="plain"><bdi>{said ? safeText(said) : "The agent gave no reason. The timeline shows what happened before."}</bdi></span>
-          <Traceback agent={row.agent} task={row.id} />
+          <Traceback agent={row.agent} task={row.id} reason={said} />
         </div>
         <ButtonLink small href={links.task(row.agent, row.id, { view: "timeline", at: row.events })}>Show the event</ButtonLink>
       </div>
