@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -95,6 +96,22 @@ def test_what_an_empty_conversation_says_is_read_from_its_start(open_page: Calla
     page = open_page(viewport={"width": 320, "height": 640})
     open_chat(page, served, "hostile")
     expect(page.get_by_role("log").get_by_text("Say something to Hostile")).to_be_in_viewport()
+
+
+@pytest.mark.parametrize("width", [320, 1280])
+def test_a_message_at_the_edge_of_the_page_does_not_cover_where_one_writes(
+    open_page: Callable[..., Page], served: Server, width: int
+) -> None:
+    page = open_page(viewport={"width": width, "height": 640})
+    open_chat(page, served)
+    files = [{"name": f"{number}.txt", "mimeType": "text/plain", "buffer": b"x"} for number in range(21)]
+    page.locator("input[type=file]").set_input_files(files)  # one more than a message takes
+    page.get_by_role("button", name=re.compile("^Remove")).first.wait_for()
+    expect(page.locator(".toast")).to_contain_text("Not added")
+    message, writing = page.locator(".toast").bounding_box(), page.get_by_role("button", name="Send").bounding_box()
+    assert message is not None
+    assert writing is not None
+    assert message["y"] + message["height"] <= writing["y"]
 
 
 def test_why_a_task_failed_has_the_width_of_a_small_screen(open_page: Callable[..., Page], served: Server) -> None:
