@@ -92,6 +92,18 @@ def test_all_that_a_page_does_can_be_reached_on_a_small_screen(open_page: Callab
     ).to_be_visible()
 
 
+def test_a_line_of_a_full_wire_is_read_on_a_small_screen(open_page: Callable[..., Page], served: Server) -> None:
+    page = open_page(viewport={"width": 320, "height": 640})
+    page.goto(f"{served.console}wire")
+    expect(page.get_by_text("Nothing has passed yet")).to_be_visible()
+    for number in range(15):
+        send(f"{served.url}/agents/scripted", f"say {number}")
+    page.get_by_role("listbox", name="Lines").get_by_role("option").nth(5).click()
+    page.get_by_role("heading", name="Wire").hover()
+    page.mouse.wheel(0, 2000)  # not over the list, which would scroll instead
+    expect(page.get_by_role("region", name="The selected line").get_by_role("heading").first).to_be_in_viewport()
+
+
 def test_what_an_empty_conversation_says_is_read_from_its_start(open_page: Callable[..., Page], served: Server) -> None:
     page = open_page(viewport={"width": 320, "height": 640})
     open_chat(page, served, "hostile")
