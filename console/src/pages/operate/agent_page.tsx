@@ -5,7 +5,7 @@ import type { JsonValue } from "../../a2a/types.ts";
 import { DataView } from "../../content/data_view.tsx";
 import { links, navigate } from "../../router.ts";
 import { shortLine } from "../../text/safe.ts";
-import { Badge, Button, ButtonLink, confirm, Facts, LoadState, Tabs, Time, toast, toastError, useLoad } from "../../ui/index.ts";
+import { Badge, Button, ButtonLink, confirm, Facts, LoadState, StateBadge, Tabs, Time, toast, toastError, useLoad } from "../../ui/index.ts";
 import { ActionDialog, beginAction, type ActionRun } from "./action_dialog.tsx";
 import { DraftEditor, LiveEditor } from "./agent_edit.tsx";
 import { AgentVersions } from "./agent_versions.tsx";
@@ -49,7 +49,7 @@ export function AgentPage({ id, rights }: { id: string; rights: Rights }) {
           <span class="operate-marks">
             <Badge tone="neutral">{isStored ? `version ${String(row.version)}` : "of the operator"}</Badge>
             {row.pinned_version !== undefined && <Badge tone="waiting">calls go to version {String(row.pinned_version)}</Badge>}
-            {row.stopped ? <Badge tone="bad">stopped</Badge> : <Badge tone="good">working</Badge>}
+            <StateBadge state={row.stopped ? "stopped" : "ready"} />
           </span>
         }
       >

@@ -154,7 +154,7 @@ const QUEUES: Section = {
     ["waiting", "Waiting", "number"],
   ],
   summary: "{running} at work, {waiting} waiting",
-  empty: ["Nothing is at work, and nothing waits"],
+  empty: ["Nothing is at work, and nothing waits", "Requests appear here while agents work on them."],
   refresh: 3,
 };
 

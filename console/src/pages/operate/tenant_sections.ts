@@ -61,7 +61,7 @@ const AGENTS: Section = {
     },
     { label: "Resume", path: "/{id}/resume", when: (row) => row.stopped, done: "The stop of {} has ended." },
   ],
-  empty: ["There are no agents"],
+  empty: ["There are no agents", "Create one, and say in its goal what it does."],
 };
 
 const SCHEDULE_FIELDS: readonly Field[] = [
@@ -150,7 +150,7 @@ const QUEUE: Section = {
     },
   ],
   summary: "{running} at work, {waiting} waiting",
-  empty: ["Nothing is at work, and nothing waits"],
+  empty: ["Nothing is at work, and nothing waits", "Requests appear here while agents work on them."],
   refresh: 3,
 };
 
