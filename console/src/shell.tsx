@@ -204,7 +204,7 @@ function ConnectionBar() {
       <div class="bar bar-waiting">
         <Icon name="warning" />
         <span class="grow">
-          Connection lost {Math.round((now.value - lost.since) / 1000)} s ago. {seconds > 0 ? `Trying again in ${seconds} s.` : "Trying again…"} Nothing is lost.
+          Connection lost {Math.round((now.value - lost.since) / 1000)} s ago. {seconds > 0 ? `Trying again in ${seconds} s.` : "Trying again…"} The page goes on by itself.
         </span>
         <Button small onClick={connectNow}>Try now</Button>
       </div>
