@@ -55,9 +55,7 @@ def url_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str],
 def add(page: Page, console: Server, url: str) -> None:
     """Add an agent by its address, which leads to its card."""
     page.goto(f"{console.console}agents")
-    page.get_by_role("button", name="Add agent", exact=True).or_(
-        page.get_by_role("button", name="Add an agent by URL")
-    ).first.click()
+    page.get_by_role("button", name="Add agent", exact=True).click()
     page.get_by_role("textbox", name="Address").fill(url)
     page.get_by_role("button", name="Add", exact=True).click()
     expect(page.get_by_role("tab", name="Card")).to_be_visible()
@@ -132,6 +130,15 @@ def test_every_page_without_agents_leads_to_adding_one(page: Page, console: Serv
         page.goto(f"{console.console}{path}")
         page.get_by_role("main").get_by_role("link", name="Add an agent by URL").click()
         expect(page.get_by_label("Address")).to_be_focused()
+
+
+def test_the_examples_of_agents_elsewhere_are_sent_with_one_click(page: Page, console: Server, tmp_path: Path) -> None:
+    with serving(tmp_path, *serve_command(tmp_path)) as agents:
+        add(page, console, f"{agents.url}/agents/scripted")
+        page.goto(console.console)
+        page.get_by_role("main").get_by_role("link", name="say hello").click()
+        ended(page)
+        expect(log(page)).to_contain_text("You said: say hello")
 
 
 def test_an_address_without_an_agent_is_refused_with_the_reason(page: Page, console: Server) -> None:

@@ -13,6 +13,8 @@ import { NoAgents } from "./no_agents.tsx";
 /** Agents whose cards are read for their examples. */
 const MOST_AGENTS = 8;
 const MOST_PROMPTS = 8;
+/** How long an agent elsewhere may take to send its card: one that hangs must not keep the examples of others. */
+const CARD_MS = 3_000;
 
 interface Prompt {
   agent: Agent;
@@ -65,10 +67,13 @@ export default function HomePage() {
 }
 
 function Start() {
-  const ids = agents.value.filter((agent) => agent.kind === "own" && agent.state !== "stopped").slice(0, MOST_AGENTS).map((agent) => agent.id);
+  const callable = agents.value.filter((agent) => agent.state !== "stopped");
+  const own = callable.filter((agent) => agent.kind === "own");
+  const ids = (own.length ? own : callable).slice(0, MOST_AGENTS).map((agent) => agent.id);
   const cards = useLoad(
     async (signal) => {
-      const all = await Promise.allSettled(ids.map((id) => readAgent(id, signal)));
+      const inTime = AbortSignal.any([signal, AbortSignal.timeout(CARD_MS)]);
+      const all = await Promise.allSettled(ids.map((id) => readAgent(id, inTime)));
       return all.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
     },
     [ids.join(" ")],
