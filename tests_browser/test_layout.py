@@ -110,6 +110,23 @@ def test_what_an_empty_conversation_says_is_read_from_its_start(open_page: Calla
     expect(page.get_by_role("log").get_by_text("Say something to Hostile")).to_be_in_viewport()
 
 
+def test_a_form_that_is_longer_than_the_screen_is_read_from_its_question(
+    open_page: Callable[..., Page], served: Server
+) -> None:
+    page = open_page(viewport={"width": 320, "height": 480})
+    open_chat(page, served)
+    say(page, "form")
+    form = page.get_by_role("region", name="The agent asks")
+    expect(form.get_by_text("Where to?")).to_be_in_viewport()
+    page.get_by_role("button", name="To the end").click()
+    form.get_by_role("button", name="Send").click()
+    expect(form.get_by_role("alert").or_(form.locator(".field-error")).first).to_be_visible()
+    form.get_by_role("textbox", name="City").fill("Rome")
+    form.get_by_label("Days").fill("3")
+    form.get_by_role("button", name="Send").click()
+    expect(page.get_by_role("log").get_by_text("3 days in Rome.")).to_be_in_viewport()
+
+
 @pytest.mark.parametrize("width", [320, 1280])
 def test_a_message_at_the_edge_of_the_page_does_not_cover_where_one_writes(
     open_page: Callable[..., Page], served: Server, width: int

@@ -65,8 +65,19 @@ function useFollowing(isEmpty: boolean) {
   const [isAtEnd, setAtEnd] = useState(true);
   useLayoutEffect(() => {
     const element = box.current!;
+    let asked: Element | null = null;
     const stay = () => {
-      if (follows.current && hasEnd.current) element.scrollTop = element.scrollHeight;
+      if (follows.current && hasEnd.current) {
+        element.scrollTop = element.scrollHeight;
+        // A form that does not fit is read from its question on, once: later the reader may be anywhere in it.
+        const question = element.querySelector("article:last-child .question");
+        const hidden = question && question !== asked ? element.getBoundingClientRect().top - question.getBoundingClientRect().top : 0;
+        if (hidden > 0) {
+          element.scrollTop -= hidden;
+          follows.current = false;
+        }
+        asked = question;
+      }
       setAtEnd(isNear(element));
     };
     let top = element.scrollTop;
