@@ -215,7 +215,8 @@ async def test_the_traffic_of_a_proxy_is_seen_with_both_sides() -> None:
         async with served_app(app, console) as server:
             browser = await server.browser()
             page = await browser.page()
-            await watch(page)
+            (agent,) = app.agents
+            await watch(page, agent=agent.id)
             await browser.post("/", send("hello", message_id="m-1"))
             lines = await lines_until(page, 4)
             assert [line["direction"] for line in lines] == [

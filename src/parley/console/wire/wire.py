@@ -52,7 +52,9 @@ class Wire:
         self._ring = WireRing(self._has_readers)
         # Of `parley proxy`, whose app has a trace of both sides.
         trace = next((one for one in backend.app.conversation_observers if isinstance(one, Trace)), None)
-        self._recorders = [WireRecorder(self._ring, backend.app, trace=trace)]
+        # Which has one agent, also where a line of its side names none.
+        agent = backend.app.agents[0].id if trace is not None else ""
+        self._recorders = [WireRecorder(self._ring, backend.app, trace=trace, agent=agent)]
         self._is_watched = False
 
     def _has_readers(self, has_readers: bool) -> None:
