@@ -205,6 +205,16 @@ def test_a_login_at_an_agent_with_a_token_is_tried_at_once(page: Page, console: 
         assert SECRET not in page.content()
 
 
+def test_an_agent_that_wants_a_login_is_not_offered_on_home(page: Page, console: Server) -> None:
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(agent_elsewhere(security=BEARER)) as url,
+    ):
+        add(page, console, url)
+        page.goto(console.console)
+        expect(page.get_by_role("main")).to_contain_text("No agent can be asked now")
+
+
 def test_a_login_with_oauth_goes_through_a_window_and_comes_back(page: Page, console: Server) -> None:
     with start_blocking_portal() as portal, ExitStack() as stack:
         issuer = stack.enter_context(portal.wrap_async_context_manager(authorization_server()))

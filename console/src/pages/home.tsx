@@ -45,10 +45,15 @@ function orchestrationPrompt(): Prompt[] {
   return [{ agent: orchestrator, text: "5 miles in km and 100 USD in EUR, then write that to notes.md", skill: "" }];
 }
 
+/** Whether a message may be answered: an agent that was not called yet may turn out to want a login. */
+function isCallable({ state }: Agent): boolean {
+  return state === "ready" || state === "unknown";
+}
+
 /** Agents without examples are asked what they do. */
 function fallbackPrompts(): Prompt[] {
   return agents.value
-    .filter((agent) => agent.state === "ready" || agent.state === "unknown")
+    .filter(isCallable)
     .slice(0, 4)
     .map((agent) => ({ agent, text: "What can you do?", skill: "" }));
 }
@@ -67,14 +72,14 @@ export default function HomePage() {
 }
 
 function Start() {
-  const callable = agents.value.filter((agent) => agent.state !== "stopped");
+  const callable = agents.value.filter(isCallable);
   const own = callable.filter((agent) => agent.kind === "own");
   const ids = (own.length ? own : callable).slice(0, MOST_AGENTS).map((agent) => agent.id);
   const cards = useLoad(
     async (signal) => {
       const inTime = AbortSignal.any([signal, AbortSignal.timeout(CARD_MS)]);
       const all = await Promise.allSettled(ids.map((id) => readAgent(id, inTime)));
-      return all.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+      return all.flatMap((each) => (each.status === "fulfilled" && isCallable(each.value.agent) ? [each.value] : []));
     },
     [ids.join(" ")],
   );
@@ -87,7 +92,7 @@ function Start() {
   const prompts = found.length ? found : fallbackPrompts();
   return (
     <Section title="Try one of these" actions={<a href={links.agents()} class="small">All agents</a>}>
-      <p class="dim">One click sends it, and the answer is streamed.</p>
+      <p class="dim">{prompts.length ? "One click sends it, and the answer is streamed." : "No agent can be asked now; their pages say why."}</p>
       <ul class="plain prompts">
         {prompts.map((prompt) => (
           <li key={`${prompt.agent.id} ${prompt.text}`}>
