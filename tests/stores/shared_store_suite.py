@@ -464,6 +464,23 @@ class SharedStoreSuite:
         await one.tasks.write(held(addition(2), W1, W1))
         assert await holders() == []
 
+    async def test_a_task_without_webhooks_stays_out_of_the_outbox_whoever_deleted_them(self, handles: Handles) -> None:
+        """Also one that was created with a webhook: its holder may remember that."""
+        one, two = handles
+        for number, deleting in enumerate(handles):
+            key = TaskKey(ADA, f"t-{number}")
+            created = structs.replace(held(creation(key), "", W1), webhooks=((HOOK, Version.V1_0),))
+            await one.tasks.write(created)
+            await one.tasks.write(held(addition(1, key), W1, W1))
+            assert await two.outbox.backlog() == 1
+            await deleting.outbox.delete(key, "h")
+            await one.tasks.write(held(addition(2, key), W1, W1))
+            assert await two.outbox.backlog() == 0
+            added = structs.replace(held(addition(3, key), W1, W1), webhooks=((HOOK, Version.V1_0),))
+            await one.tasks.write(added)
+            assert await two.outbox.undelivered(holder=W1, live=BOTH, after=None, limit=9) == [key]
+            await deleting.outbox.delete(key, "h")
+
     # --- records ------------------------------------------------------------------------------------------------------
 
     async def test_of_two_workers_that_change_a_record_one_succeeds(self, handles: Handles) -> None:

@@ -64,6 +64,7 @@ class Batch:
         self._new_sends: dict[SendId, tuple[Value, ...]] = {}
         self._sends_since = 0
         self._webhooks: dict[tuple[Value, ...], tuple[Value, ...]] = {}
+        self._with_new_webhooks: set[TaskId] = set()
         self._taken: list[tuple[str, ...]] = []
 
     def repeats_a_send(self, append: Append) -> bool:
@@ -96,6 +97,8 @@ class Batch:
         if append.events and head.writer is None:  # another process may have added a webhook
             head.writer = write.holder or write.expected_holder
         self._stage_sends(append)
+        if append.webhooks:
+            self._with_new_webhooks.add(append.task_id)
         for row in append.webhooks:
             before = self._webhooks.get(row[:3])
             self._webhooks[row[:3]] = row if before is None else (*row[:-1], before[-1])
@@ -140,9 +143,11 @@ class Batch:
         return text, [*[value for _, values in parts for value in values], *expected]
 
     def _update(self, h: StagedHead) -> tuple[Any, ...]:
+        task_id = (h.tenant, h.task_id)
         return (
-            *(h.number, *self._expected[h.tenant, h.task_id], h.state, h.status_at, h.holder, h.last_seq, h.attempts),
-            *(h.snapshot_seq, h.size, h.wake_at, bool(h.has_webhooks), h.writer),
+            *(h.number, *self._expected[task_id], h.state, h.status_at, h.holder, h.last_seq, h.attempts),
+            # Not what the head says of webhooks: they may have been deleted since.
+            *(h.snapshot_seq, h.size, h.wake_at, task_id in self._with_new_webhooks, h.writer),
         )
 
     def _sorted(self, rows: Mapping[Any, tuple[Any, ...]]) -> list[tuple[Any, ...]]:

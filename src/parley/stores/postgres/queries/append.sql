@@ -17,7 +17,7 @@ SELECT * FROM unnest(
 
 -- name: update_tasks
 -- The fence: a row that is not as the writer believes it to be is not updated, and `refuse` then undoes everything. Only
--- `has_webhooks` may have changed without that.
+-- `has_webhooks` may have changed without that, so the row decides, and what is given here is whether webhooks are added.
 UPDATE tasks SET
     state = new.state, status_at = new.status_at, holder = new.holder, last_seq = new.last_seq, attempts = new.attempts,
     snapshot_seq = new.snapshot_seq, size = new.size, wake_at = new.wake_at,
