@@ -207,10 +207,16 @@ class Worker:
         self.engine = engine
         self.agent = engine.agent("agent")
 
-    def seem_dead(self) -> None:
-        """Let the lease run out, although runs go on."""
+    def seem_dead(self) -> Callable[[], None]:
+        """Let the lease run out, although runs go on, until the returned function is called."""
         store: Any = self.engine.store
+        parts = store.leases, store.inbox
         store.leases = store.inbox = Gone()
+
+        def come_back() -> None:
+            store.leases, store.inbox = parts
+
+        return come_back
 
     def send(self, text: str, id: str, task: str | None = None, **options: Any) -> asyncio.Task[Any]:
         message = Message(id, Role.USER, (TextPart(text),), task_id=task)
@@ -555,6 +561,63 @@ async def test_the_work_of_a_worker_that_appears_while_another_one_looks_for_tas
         head = await workers.store.tasks.head(TaskKey(Owner("", ""), task.id))
         assert head is not None
         assert (head.holder, head.attempts) == ("new", 1)
+
+
+async def test_a_store_that_is_away_for_longer_than_a_lease_costs_no_worker_its_tasks() -> None:
+    """When it is back, all leases have expired, and the first worker that reaches it waits for the others."""
+    begun, heard, gate = list[str](), list[str](), asyncio.Event()
+
+    async def handler(turn: Turn) -> str:
+        begun.append(turn.text)
+        await gate.wait()
+        heard.extend([message.text for message in turn.history])
+        return "done"
+
+    async with Workers(handler, on_restart=Recovery.FAIL) as workers:
+        first, second, third = [await workers.join(name) for name in ("first", "second", "third")]
+        tasks = [await worker.start("go", f"m-{number}") for number, worker in enumerate((first, second, third))]
+        await workers.until(lambda: len(begun) == 3)
+        back_again = [worker.seem_dead() for worker in (first, second, third)]
+        await workers.clock.advance(3 * Limits().lease_seconds)
+        back_again[0]()
+        sending = first.send("more", "m-3", tasks[1].id, return_immediately=True)
+        for _ in range(8):
+            await workers.clock.advance(0.5)
+        assert not sending.done()
+        for come_back in back_again[1:]:
+            come_back()
+        await workers.result(sending)
+        await workers.clock.advance(3 * Limits().lease_seconds)
+        for task, holder in zip(tasks, ("first", "second", "third"), strict=True):
+            head = await workers.store.tasks.head(TaskKey(Owner("", ""), task.id))
+            assert head is not None
+            assert (head.state, head.holder, head.attempts) == (TaskState.WORKING, holder, 1)
+        gate.set()
+        finished = await workers.result(*[first.follow(task) for task in tasks])
+        assert finished == [[TaskState.WORKING, TaskState.COMPLETED]] * 3
+        assert (len(begun), sorted(heard)) == (3, ["go", "go", "go", "more"])
+
+
+async def test_a_worker_that_does_not_come_back_with_the_store_loses_its_tasks_after_a_lease() -> None:
+    begun = list[str]()
+
+    async def handler(turn: Turn) -> str:
+        begun.append(turn.text)
+        if len(begun) == 1:
+            await asyncio.Event().wait()
+        return "done"
+
+    async with Workers(handler) as workers:
+        dead, other = await workers.join("dead"), await workers.join("other")
+        task = await dead.start("go", "m-1")
+        await workers.until(lambda: begun)
+        dead.seem_dead()
+        come_back = other.seem_dead()
+        await workers.clock.advance(3 * Limits().lease_seconds)
+        come_back()
+        back_at = workers.clock.monotonic()
+        assert (await workers.result(other.follow(task)))[-1] is TaskState.COMPLETED
+        assert workers.clock.monotonic() - back_at <= Limits().lease_seconds * 1.2 + 1
 
 
 async def test_workers_answer_a_message_directly_once_and_another_answers_if_one_fails_or_dies() -> None:

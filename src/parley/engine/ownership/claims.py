@@ -74,7 +74,7 @@ class Claims:
         engine, self._is_started = self._engine, True
         for number in count(1):
             await self._claim_more()
-            if number % RENEWALS == 0 and not engine.is_draining:
+            if number % RENEWALS == 0 and not engine.is_draining and not engine.lease.seconds_of_doubt():
                 engine.webhooks.sweep()
             await engine.clock.sleep(engine.limits.lease_seconds / RENEWALS)
 
@@ -82,7 +82,9 @@ class Claims:
         """Claim at once what a worker has left that was alive a moment ago. Raises StoreError."""
         engine, known = self._engine, self._live
         self._live = await engine.store.leases.live()
-        if known - self._live - {engine.lease.worker} and not engine.is_draining:
+        if engine.lease.seconds_of_doubt(self._live):
+            self._live = known | self._live  # those that do not come back are missed later
+        elif known - self._live - {engine.lease.worker} and not engine.is_draining:
             self.claim_now()
             engine.webhooks.sweep()
 
@@ -105,12 +107,18 @@ class Claims:
             return False
         if self._after is None:
             self._full_in_scan.clear()
-        live = await engine.store.leases.live() | {engine.lease.worker}
+        found = await engine.store.leases.live()
+        live = found | {engine.lease.worker}
         orphaned = partial(engine.store.tasks.orphaned, live, now=now, limit=CLAIMED_AT_ONCE)
         heads = await orphaned(agents=engine.agents(with_room=True), after=self._after)
-        if any(head.holder for head in heads):  # perhaps a worker that has appeared since the live ones were read
-            live |= await engine.store.leases.live()
-        for head in self._own_share([head for head in heads if head.holder not in live], live):
+        free = [head for head in heads if not head.holder]
+        if len(free) < len(heads):
+            live |= await engine.store.leases.live()  # perhaps a worker has appeared since these were read
+            if doubt := engine.lease.seconds_of_doubt(found):
+                self._claim_in(doubt)
+            else:
+                free = [head for head in heads if head.holder not in live]
+        for head in self._own_share(free, live):
             program = engine.find_program(head.agent)
             if program is None or engine.runs.find(head.key) is not None:
                 continue
@@ -272,11 +280,16 @@ class Claims:
         return False
 
     async def live_holder(self, head: TaskHead) -> str | None:
-        """The other worker that holds a task, if there is one and it is alive."""
+        """The other worker that holds a task, if there is one and it is alive, or may be."""
         engine, holder = self._engine, head.holder
         if not (engine.store.is_shared and holder) or holder == engine.lease.worker:
             return None
-        return holder if holder in await engine.store.leases.live() else None
+        return holder if await self.may_be_alive(holder) else None
+
+    async def may_be_alive(self, worker: str) -> bool:
+        """Whether the lease of a worker has not expired, or that proves nothing now. Raises StoreError."""
+        live = await self._engine.store.leases.live()
+        return worker in live or self._engine.lease.seconds_of_doubt(live) > 0
 
     # --- what could not be stored -------------------------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ async def forward_to_holder(engine: Engine, item: InboxItem, holder: str, agent:
     try:
         while await inbox.has(item):
             head = await engine.store.tasks.head(key)
-            if head is None or head.holder != holder or holder not in await engine.store.leases.live():
+            if head is None or head.holder != holder or not await engine.claims.may_be_alive(holder):
                 return not await inbox.withdraw(item)
             with suppress(TimeoutError):
                 async with engine.clock.timeout(engine.limits.poll_seconds):

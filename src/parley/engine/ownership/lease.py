@@ -4,6 +4,10 @@ A worker is one engine in one process. The lease is renewed five times in its du
 it never ends, because the store belongs to this process. A worker whose lease expired while it was suspended may
 continue: the store refuses what it writes to tasks that others have claimed. It must check only before a side effect.
 With each renewal the worker reports what it does, and hears whether it was asked to drain.
+
+What keeps a worker from renewing may keep all of them from it, such as a store that is away for longer than a lease.
+Then all leases have expired, and nobody has died. So a worker whose own lease had lapsed gives the others the time of a
+lease to renew theirs, before it counts them as dead.
 """
 
 from __future__ import annotations
@@ -44,6 +48,8 @@ class Lease:
         self._report = report
         self._on_drain_asked = on_drain_asked
         self._renewed_at = clock.monotonic()
+        self._lapsed_until = -inf
+        """When it was renewed after it had lapsed."""
         self._epoch = 1
         self._is_released = False
         self._changing = asyncio.Lock()
@@ -56,11 +62,23 @@ class Lease:
             return self._epoch
         return None
 
+    def seconds_of_doubt(self, live: frozenset[str] | None = None) -> float:
+        """For how long the leases of others prove nothing, because this worker could not renew its own; mostly 0.
+
+        `live` are the workers that are alive, as the store said.
+        """
+        if not self._store.is_shared:
+            return 0.0
+        if self.epoch is None or (live is not None and self.worker not in live):
+            return self._seconds  # at least: it is not renewed yet
+        return max(0.0, self._lapsed_until + self._seconds - self._clock.monotonic())
+
     async def acquire(self) -> None:
         """Begin. Leases of workers that were killed long ago are deleted: they could not do it. Raises StoreError."""
         if self._store.is_shared:
             await self._store.leases.release(self.worker)
         await self.renew()
+        self._lapsed_until = -inf  # it was not there before
 
     async def renew(self) -> None:
         """Acquire the lease, or extend it: it now lasts for its full duration. Raises StoreError."""
@@ -72,6 +90,7 @@ class Lease:
             is_asked = await self._store.leases.renew(self.worker, seconds=self._seconds, report=report)
             if self.epoch is None:
                 self._epoch += 1
+                self._lapsed_until = self._clock.monotonic()
             self._renewed_at = now
         if is_asked and self._on_drain_asked is not None:
             self._on_drain_asked()
