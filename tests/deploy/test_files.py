@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from parley.server.run import GRACE_SECONDS
+from parley.stores.postgres.schema import MIGRATION_SECONDS
 from tests.deploy.deploy_files import DEPLOY, MANIFESTS, ROOT, documents, manifest, run, shown_config, tool
 
 SECRETS = re.compile(r"PASSWORD|PGPASSWORD|_TOKEN|_KEY")
@@ -102,6 +103,12 @@ def test_a_pod_that_drains_is_not_ready_before_it_stops_serving() -> None:
     probe = container["readinessProbe"]
     noticed = probe["periodSeconds"] * probe["failureThreshold"]
     assert noticed < float(manifest("ConfigMap")["data"]["PARLEY_DRAIN_DELAY"])
+
+
+def test_a_pod_may_wait_for_a_migration_as_long_as_a_replica_does() -> None:
+    (container,) = manifest("Deployment")["spec"]["template"]["spec"]["containers"]
+    probe = container["startupProbe"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] > MIGRATION_SECONDS
 
 
 def test_probes_restart_what_does_not_answer_and_spare_what_cannot_write() -> None:
