@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from itertools import count
 
@@ -9,6 +10,7 @@ import asyncpg
 import pytest
 
 from parley.stores.postgres.store import PostgresStore
+from parley.stores.store_secrets import STORE_KEYS
 from parley.stores.urls import opened
 from tests.stores.secrets_suite import (
     EVERYTHING,
@@ -48,6 +50,23 @@ class TestPostgresSecrets(SecretsSuite):
     @pytest.fixture
     def open_with(self, postgres_url: str) -> Open:
         return lambda keys: PostgresStore(postgres_url, keys=keys)
+
+
+async def test_looking_for_values_of_a_key_that_is_gone_may_take_longer_than_a_read(postgres_url: str) -> None:
+    """It reads whole tables: a large store opens all the same, and forgets the key."""
+    async with opened(PostgresStore(postgres_url, keys=Keys(FIRST))):
+        pass
+    holder = await asyncpg.connect(postgres_url)
+    try:
+        await holder.execute("BEGIN; LOCK TABLE snapshots")
+        held = asyncio.create_task(holder.execute("SELECT pg_sleep(2.5); COMMIT"))
+        async with opened(PostgresStore(postgres_url, keys=Keys(SECOND), patience=2)) as store:
+            assert held.done()
+            found = await store.records.list_all(STORE_KEYS, limit=9)
+            assert [record.key.id for record in found] == [SECOND.id]
+        await held
+    finally:
+        await holder.close()
 
 
 async def test_without_a_key_secrets_stay_plain_and_the_log_says_so(

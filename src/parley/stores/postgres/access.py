@@ -28,9 +28,11 @@ T = TypeVar("T")
 STARTING_SECONDS = 30.0
 """How long to wait, when a store is opened, for a server that is starting."""
 
-
 DELETING_SECONDS = 30
 """How long deleting what is old may take: the events of a long task are many rows, perhaps on a slow disk."""
+
+SCANNING_SECONDS = 600
+"""How long reading whole tables may take: as long as a migration."""
 
 
 class PostgresAccess:
@@ -128,19 +130,25 @@ class PostgresAccess:
 
     async def delete_old(self, statement: str, *values: Any) -> int:
         """How much a statement of retention has deleted. It may take longer than a read: no caller waits for it."""
+        return await self._at_length(statement, values, seconds=DELETING_SECONDS)
 
-        async def delete(connection: asyncpg.Connection) -> int:
-            await connection.execute(f"BEGIN; SET LOCAL statement_timeout = '{DELETING_SECONDS}s'")
+    async def scan(self, statement: str, *values: Any) -> Any:
+        """The first value of a statement that reads whole tables, as a store may have to when it is opened."""
+        return await self._at_length(statement, values, seconds=SCANNING_SECONDS)
+
+    async def _at_length(self, statement: str, values: Sequence[Any], *, seconds: float) -> Any:
+        async def run(connection: asyncpg.Connection) -> Any:
+            await connection.execute(f"BEGIN; SET LOCAL statement_timeout = '{seconds}s'")
             try:
-                deleted = await connection.fetchval(statement, *values)
+                value = await connection.fetchval(statement, *values)
             except asyncpg.PostgresError:
                 if not connection.is_closed():
                     await connection.execute("ROLLBACK")
                 raise
             await connection.execute("COMMIT")
-            return deleted
+            return value
 
-        return await self._readers.run(delete, seconds=DELETING_SECONDS + 5)
+        return await self._readers.run(run, seconds=seconds + 5)
 
 
 def require_names(*names: str) -> None:

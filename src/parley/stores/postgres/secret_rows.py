@@ -57,9 +57,7 @@ class PostgresSecretRows:
         """How many rows contain a text, by what they are called, without those that have none."""
         found: dict[str, int] = {}
         for table, column, name in TEXT_COLUMNS:
-            number = await self._access.fetch_value(
-                f"SELECT count(*) FROM {table} WHERE strpos({column}, $1) > 0", text
-            )
+            number = await self._access.scan(f"SELECT count(*) FROM {table} WHERE strpos({column}, $1) > 0", text)
             if number:
                 found[name] = number
         return found
