@@ -216,6 +216,32 @@ async def test_writes_wait_for_a_server_that_restarts() -> None:
                 assert store.problem() is None
 
 
+async def test_writes_to_a_server_that_is_too_slow_fail_in_time_however_many_there_are(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not each after a wait of its own for the server's limit. When it is fast again, writes succeed."""
+    monkeypatch.setattr("parley.stores.postgres.writer.LATE_SECONDS", 0.5)
+    slow = """
+        CREATE SEQUENCE attempts;
+        CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN PERFORM nextval('attempts'); PERFORM pg_sleep(60); RETURN NEW; END $$;
+        CREATE TRIGGER wait BEFORE INSERT ON events EXECUTE FUNCTION wait()
+    """
+    keys = [TaskKey(ADA, f"t-{number}") for number in range(40)]
+    async with opened(PostgresStore(f"{postgres_url}&statement_timeout=200ms")) as store:
+        async with connected(postgres_url) as operator:
+            await operator.execute(slow)
+            writing = [store.tasks.write(creation(key)) for key in keys]
+            outcomes = await asyncio.gather(*writing, return_exceptions=True)
+            assert {type(outcome) for outcome in outcomes} == {StoreUnavailableError}
+            assert "Nothing of this was written, and it may be tried again" in str(outcomes[-1])
+            assert await operator.fetchval("SELECT last_value FROM attempts") < 20
+            assert store.problem() == "The store could not be written: the database took too long."
+            await operator.execute("DROP TRIGGER wait ON events")
+        await asyncio.gather(*[store.tasks.write(creation(key)) for key in keys])
+        assert store.problem() is None
+
+
 async def test_a_server_that_can_only_be_read_is_waited_for(postgres_server: Postgres) -> None:
     """As after a failover, until another one has taken over. A URL may name several hosts."""
     name = "only_read"

@@ -5,6 +5,8 @@ takes more, the callers of the last commit go on: most of them write again at on
 alone. If a transaction fails as a whole, because another process was faster or because of one of its values, each of
 its changes gets a transaction of its own.
 
+Where the server is so slow that transactions fail, those that waited too long meanwhile fail without being tried.
+
 If the connection is lost, changes wait for another one, each for `patience` seconds at most. What was sent and not
 answered is looked up first (`session`). A change that failed was not written; only where the outcome could not be
 looked up in time does its error say that it may have been.
@@ -45,6 +47,9 @@ for the one after that: a quarter fewer commits when many send.
 MAX_TRIES = 10
 """How often a change that meets others at the same moment is tried alone."""
 
+LATE_SECONDS = 20.0
+"""How long a change waits for others that the server is too slow for. Each of these takes seconds to fail."""
+
 LONGEST_PAUSE = 0.5
 """Seconds between two attempts to connect."""
 
@@ -60,6 +65,8 @@ class PostgresWriter:
         self._is_waiting = asyncio.Event()
         self._session: WriterSession | None = None
         self._lost_at = 0.0
+        self._is_slow = False
+        """Whether the last transaction took too long."""
         self._unanswered: tuple[int, list[Outcome]] | None = None
         self._running: asyncio.Task[None] | None = None
         self._is_stopping = False
@@ -143,7 +150,9 @@ class PostgresWriter:
         if unanswered is not None and unanswered[0] == session.last_batch:
             resolve(unanswered[1] or [(job, None, None) for job in unit])
             return []
-        return await self._try(session, unit)
+        if self._is_slow:
+            self._fail_late(unit)
+        return await self._try(session, unit) if unit else []
 
     async def _try(self, session: WriterSession, unit: list[Job]) -> list[list[Job]]:
         try:
@@ -153,6 +162,7 @@ class PostgresWriter:
             if is_lost(error, session.connection):
                 self._note_loss(session, error)
                 return [unit]
+            self._is_slow = isinstance(error, asyncpg.QueryCanceledError | asyncpg.LockNotAvailableError)
             await self._roll_back(session)
             if len(unit) > 1:
                 return [[job] for job in unit]
@@ -162,9 +172,21 @@ class PostgresWriter:
                 return [unit]
             resolve([(job, None, self._refusal_of(job, error))])
             return []
-        self.refusal = None
+        self.refusal, self._is_slow = None, False
         resolve(outcomes)
         return []
+
+    def _fail_late(self, unit: list[Job]) -> None:
+        """Fail the jobs of a unit that waited too long for others; none of them was written."""
+        earliest = asyncio.get_running_loop().time() - LATE_SECONDS
+
+        def is_late(job: Job) -> bool:
+            return max(job.queued_at, self._lost_at) < earliest
+
+        text = "the database took too long. Nothing of this was written, and it may be tried again."
+        error = f"{self._address.name}: {text}"
+        resolve([(job, None, StoreUnavailableError(error)) for job in unit if is_late(job)])
+        unit[:] = [job for job in unit if not is_late(job)]
 
     def _refusal_of(self, job: Job, error: BaseException) -> StoreError:
         if isinstance(error, asyncpg.UniqueViolationError) and isinstance(job.change, Append):
