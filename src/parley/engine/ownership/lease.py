@@ -6,7 +6,7 @@ continue: the store refuses what it writes to tasks that others have claimed. It
 With each renewal the worker reports what it does, and hears whether it was asked to drain.
 
 What keeps a worker from renewing may keep all of them from it, such as a store that is away for longer than a lease.
-Then all leases have expired, and nobody has died. So a worker whose own lease had lapsed gives the others the time of a
+Then all leases have expired, and no worker has died. So one whose own lease had lapsed gives the others the time of a
 lease to renew theirs, before it counts them as dead.
 """
 
