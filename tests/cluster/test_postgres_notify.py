@@ -12,6 +12,7 @@ import pytest
 
 from parley.cluster.carrier import ConnectedHints
 from parley.cluster.postgres_notify import PostgresTransport, channel_of
+from tests.chaos.network import FaultProxy
 from tests.cluster.carrier_suite import AwayAndBackSuite, AwayServer, CarrierSuite, Make, hints_flow
 from tests.cluster.listening import QUICK, Heard, events
 from tests.services.fixtures import empty_schema
@@ -68,6 +69,18 @@ class TestPostgres(CarrierSuite):
             assert b.problem() is None
         assert at_b.all == [events(1)]
         assert len([record for record in caplog.records if "not of Parley" in record.getMessage()]) == 2
+
+    async def test_a_server_that_is_silent_keeps_no_other_one_from_being_used(
+        self, postgres_server: Postgres, postgres_url: str
+    ) -> None:
+        network = FaultProxy(postgres_server.port)
+        await network.start()
+        network.partition()
+        here = f"127.0.0.1:{postgres_server.port}"
+        url = postgres_url.replace(here, f"127.0.0.1:{network.port},{here}")
+        async with ConnectedHints(PostgresTransport(url)) as hints:
+            assert hints.problem() is None
+        await network.close()
 
     async def test_a_session_that_the_server_ends_is_replaced(self, postgres_url: str) -> None:
         make = PostgresTransport

@@ -266,6 +266,20 @@ async def test_a_server_that_can_only_be_read_is_waited_for(postgres_server: Pos
 # --- other processes --------------------------------------------------------------------------------------------------
 
 
+async def test_a_server_that_is_silent_keeps_no_other_one_from_being_used(
+    postgres_server: Postgres, postgres_url: str
+) -> None:
+    """As after a failover because a machine is gone: nothing refuses connections to it, and nothing answers."""
+    network = FaultProxy(postgres_server.port)
+    await network.start()
+    network.partition()
+    here = f"127.0.0.1:{postgres_server.port}"
+    async with opened(PostgresStore(postgres_url.replace(here, f"127.0.0.1:{network.port},{here}"))) as store:
+        await store.tasks.write(creation())
+        assert await numbers_of(store) == [1]
+    await network.close()
+
+
 async def test_a_process_that_is_paused_in_a_transaction_holds_up_others_for_a_moment_only(
     store: PostgresStore, postgres_url: str
 ) -> None:

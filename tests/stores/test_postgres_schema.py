@@ -166,6 +166,10 @@ async def test_databases_that_will_not_do_are_refused_with_the_reason(postgres_s
         (postgres_server.url("latin"), "the encoding of this database is LATIN1"),
         (postgres_server.url().replace(f":{postgres_server.port}", ":1"), "the database cannot be reached"),
         (postgres_server.url(work_mem="nonsense"), "nonsense"),
+        # Of several servers, the one that is there says more than the one that is not.
+        (postgres_server.url("missing").replace("@", "@127.0.0.1:1,"), "there is no database of this name"),
+        (postgres_server.url("missing").replace("/missing", ",127.0.0.1:1/missing"), "there is no database of this"),
+        (postgres_server.url(default_transaction_read_only="on").replace("@", "@127.0.0.1:1,"), "can only be read"),
     ):
         with pytest.raises(StoreUnavailableError, match=reason):
             await PostgresStore(url).open()
@@ -179,6 +183,7 @@ async def test_no_message_shows_the_password(postgres_server: Postgres, caplog: 
         "postgresql://nobody:hunter2@127.0.0.1:1/postgres",
         "postgresql://nobody:hunter2:x@127.0.0.1:1/postgres",
         "postgresql://nobody:p%40hunter2@127.0.0.1:1/postgres",
+        f"postgresql://nobody:hunter2@127.0.0.1:1,127.0.0.1:{postgres_server.port}/postgres",
     ):
         store = PostgresStore(url, patience=0.1)
         with pytest.raises(StoreError) as refusal:

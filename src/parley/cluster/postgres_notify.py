@@ -19,6 +19,7 @@ import asyncpg
 
 from parley.cluster.carrier import CarrierTiming, LinkError, Lost, Receive
 from parley.stores.postgres.address import parse_address
+from parley.stores.postgres.servers import connect_to_any
 
 MAX_BYTES = 5_900
 """A payload has fewer than 8,000 bytes, and is text: Base64 makes 7,868 of these."""
@@ -49,10 +50,8 @@ class PostgresTransport:
             LinkError: the server cannot be reached, refuses the credentials, or the search path names no schema.
         """
         try:
-            connection = await asyncpg.connect(
-                self._address.url,
-                server_settings={"application_name": "parley hints", "synchronous_commit": "off"},
-                **self._address.options(),
+            connection = await connect_to_any(
+                self._address, server_settings={"application_name": "parley hints", "synchronous_commit": "off"}
             )
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
             raise LinkError(reason_of(error)) from error

@@ -21,9 +21,10 @@ _HOST = re.compile(r"(?:\[[^\[\]]+\]|[^\[\]:@]+)(?::([0-9]{1,5}))?")
 
 
 class Address(Struct, frozen=True):
-    """A database. `url` is for the driver, `name` for people; `settings` are the names of parameters in the URL."""
+    """A database. `name` is for people; `settings` are the names of parameters in the URL."""
 
-    url: str
+    urls: tuple[str, ...]
+    """For the driver: one URL for each server, in their order."""
     name: str
     settings: frozenset[str]
     statement_cache_size: int
@@ -73,8 +74,9 @@ def _parse(url: str) -> Address | None:
         return None
     host = hosts or query.get("host", "localhost")
     database = parts.path.removeprefix("/") or query.get("dbname", "")
-    cleaned = urlunsplit((parts.scheme, parts.netloc, parts.path, urlencode(query), ""))
-    return Address(cleaned, f"PostgreSQL at {host}/{database}", frozenset(query), cache_size)
+    login = parts.netloc[: len(parts.netloc) - len(hosts)]
+    urls = [urlunsplit((parts.scheme, login + one, parts.path, urlencode(query), "")) for one in hosts.split(",")]
+    return Address(tuple(urls), f"PostgreSQL at {host}/{database}", frozenset(query), cache_size)
 
 
 def _is_host(text: str) -> bool:

@@ -10,9 +10,7 @@ import asyncpg
 
 from parley.stores.interface import StoreUnavailableError
 from parley.stores.postgres.address import Address
-
-CONNECT_SECONDS = 5.0
-"""How long a server may take to accept a connection."""
+from parley.stores.postgres.servers import CONNECT_SECONDS, connect_to_any
 
 SHORTEST_LIMIT = 1.0
 """Seconds that a statement may take at least."""
@@ -50,12 +48,10 @@ async def connect(address: Address, *, answer_seconds: float, is_writer: bool = 
     A statement ends before `answer_seconds`, after which the caller takes the server for gone: one that works and is
     slow says so.
     """
-    connection = await asyncpg.connect(
-        address.url,
-        timeout=CONNECT_SECONDS,
+    connection = await connect_to_any(
+        address,
         max_cached_statement_lifetime=0,  # for ever
         max_cacheable_statement_size=0,  # of any size
-        **address.options(),
     )
     try:
         limit = {"statement_timeout": f"{max(SHORTEST_LIMIT, answer_seconds * 0.8):.3f}s"}
