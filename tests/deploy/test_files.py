@@ -171,9 +171,21 @@ def test_no_file_holds_a_secret() -> None:
     assert [line for line in (DEPLOY / "example.env").read_text().splitlines() if re.match(r"\w+=.", line)] == []
     for service in compose()["services"].values():
         for name, value in service.get("environment", {}).items():
-            assert not SECRETS.search(name) or str(value).startswith("${"), name
+            assert not SECRETS.search(name) or str(value).startswith(("${", "env:")), name
     for name, value in manifest("Secret")["stringData"].items():
         assert "replace-me" in value, name
+
+
+def test_every_replica_encrypts_the_secrets_in_its_store_with_one_key() -> None:
+    for service in replicas().values():
+        assert service["environment"]["PARLEY_STORE_KEY"] == "env:STORE_KEYS"
+        assert service["environment"]["STORE_KEYS"].startswith("${STORE_KEYS:?")
+    assert "\nSTORE_KEYS=\n" in (DEPLOY / "example.env").read_text()
+    assert manifest("ConfigMap")["data"]["PARLEY_STORE_KEY"] == "env:STORE_KEYS"
+    (container,) = manifest("Deployment")["spec"]["template"]["spec"]["containers"]
+    variables = {each["name"]: each.get("valueFrom") for each in container["env"]}
+    assert variables["STORE_KEYS"] == {"secretKeyRef": {"name": "parley", "key": "STORE_KEYS"}}
+    assert "STORE_KEYS" in manifest("Secret")["stringData"]
 
 
 def test_the_proxy_knows_every_replica_of_the_compose_file() -> None:
