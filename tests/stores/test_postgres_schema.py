@@ -166,6 +166,11 @@ async def test_databases_that_will_not_do_are_refused_with_the_reason(postgres_s
         (postgres_server.url("latin"), "the encoding of this database is LATIN1"),
         (postgres_server.url().replace(f":{postgres_server.port}", ":1"), "the database cannot be reached"),
         (postgres_server.url(work_mem="nonsense"), "nonsense"),
+        (postgres_server.url(sslmode="ful"), "the URL or the environment has an invalid setting .+sslmode"),
+        (
+            postgres_server.url(sslmode="verify-full", sslrootcert="/x.pem"),
+            "a file that the URL or the environment names",
+        ),
         # Of several servers, the one that is there says more than the one that is not.
         (postgres_server.url("missing").replace("@", "@127.0.0.1:1,"), "there is no database of this name"),
         (postgres_server.url("missing").replace("/missing", ",127.0.0.1:1/missing"), "there is no database of this"),

@@ -33,6 +33,9 @@ _LOST = (
 _UNREACHABLE = "the database cannot be reached"
 
 _MEANINGS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str], ...] = (
+    (asyncpg.ClientConfigurationError, "the URL or the environment has an invalid setting of the connection"),
+    # The error of the driver does not say which.
+    (FileNotFoundError, "a file that the URL or the environment names is not there: a socket, or one of TLS"),
     (asyncpg.InvalidAuthorizationSpecificationError, "the database refuses this user or password"),
     (asyncpg.InvalidCatalogNameError, "there is no database of this name"),
     (asyncpg.InsufficientPrivilegeError, "the database user lacks a privilege"),
