@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import nats
 import pytest
@@ -113,6 +114,15 @@ def test_a_file_of_credentials_needs_the_package_that_signs(monkeypatch: pytest.
     monkeypatch.setattr("parley.cluster.nats.find_spec", lambda _: None)
     with pytest.raises(ValueError, match=r"pip install 'nats-py\[nkeys\]'"):
         NatsTransport("nats://localhost?credentials=/etc/parley.creds")
+
+
+def test_a_file_of_credentials_that_is_not_there_is_named_at_the_start(tmp_path: Path) -> None:
+    """Not as the reason why there is no connection, which would be tried again for ever."""
+    file = tmp_path / "parley.creds"
+    with pytest.raises(ValueError, match=rf"cannot be read: {file}$"):
+        NatsTransport(f"nats://localhost?credentials={file}")
+    file.touch()
+    NatsTransport(f"nats://localhost?credentials={file}")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ NATS (core subjects, no JetStream). Reconnecting is left to `carrier`: each link
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections.abc import Coroutine, Sequence
 from importlib.util import find_spec
@@ -86,10 +87,12 @@ class NatsTransport:
     max_bytes = MAX_BYTES
 
     def __init__(self, url: str) -> None:
-        """Nothing is opened yet. Raises ValueError if the URL is invalid, or needs a package."""
+        """Nothing is opened yet. Raises ValueError if the URL is invalid, or what it needs is missing."""
         self._address = parse_nats_url(url)
         if self._address.credentials is not None and find_spec("nkeys") is None:
             raise ValueError("A file of credentials needs the package nkeys: pip install 'nats-py[nkeys]'")
+        if self._address.credentials is not None and not os.access(self._address.credentials, os.R_OK):
+            raise ValueError(f"The file of credentials in a NATS URL cannot be read: {self._address.credentials}")
         self._subject = f"{self._address.name}.hints"
 
     @property

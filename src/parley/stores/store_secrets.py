@@ -159,7 +159,10 @@ class StoreSecrets:
             return beside
         keys = self._source.read()
         if keys is None:
-            raise SecretError(f"{self._source.name} does not exist, and --store-key names it.")
+            raise SecretError(
+                f"{self._source.name} does not exist, and --store-key names it. It must hold the keys that all "
+                "processes on the store have. The first one is made with: openssl rand -base64 32"
+            )
         return (*keys, *(beside or ()))
 
     def _made(self) -> tuple[StoreKey, ...] | None:
