@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from parley.console.backend import OwnAgent
-from parley.console.tasks.wire_forms import BINDING_NAMES, every_binding
+from parley.console.tasks.wire_forms import BINDING_NAMES, GRPC_EXTRA, every_binding
 from parley.protocol.cards import Binding
 from parley.protocol.extensions import DELEGATION
 from parley.protocol.jsonvalue import JsonValue
@@ -33,8 +33,6 @@ MAX_ARGUMENT = 100_000
 
 HOST_MEMBERS = "urn:parley:host-"
 """What the members of metadata begin with that a host adds, and takes from no other."""
-
-GRPC_EXTRA = "gRPC needs the extra grpc: pip install 'parley-a2a[grpc]'"
 
 
 class RequestForm(Struct, frozen=True, kw_only=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 from msgspec import Struct
 
 from parley.protocol.cards import Binding
@@ -16,6 +15,8 @@ from parley.proxy.trace_json import show_event
 BINDING_NAMES = {Binding.JSONRPC: "JSON-RPC", Binding.HTTP_JSON: "REST", Binding.GRPC: "gRPC"}
 
 NOT_STREAMED = "No dialect streams this event"
+
+GRPC_EXTRA = "gRPC needs the extra grpc: pip install 'parley-a2a[grpc]'"
 
 
 class EventForm(Struct, frozen=True):
@@ -67,7 +68,7 @@ def _form(event: StreamEvent | None, version: Version, binding: Binding) -> Even
     try:
         shown = show_event(event, version, binding)
     except ImportError:
-        return EventForm(*names, reason="gRPC needs the extra grpc: pip install 'parley-a2a[grpc]'")
+        return EventForm(*names, reason=GRPC_EXTRA)
     if isinstance(shown, str):
         return EventForm(*names, reason=shown[:1].upper() + shown[1:])
     if binding is not Binding.JSONRPC:
@@ -75,8 +76,3 @@ def _form(event: StreamEvent | None, version: Version, binding: Binding) -> Even
     frames = shown if isinstance(shown, list) else [shown]
     bodies: list[JsonValue] = [{"jsonrpc": "2.0", "id": 1, "result": frame} for frame in frames]
     return EventForm(*names, body=bodies[0] if len(bodies) == 1 else bodies)
-
-
-def size_of_form(form: EventForm) -> int:
-    """How many bytes a form takes."""
-    return len(msgspec.json.encode(form))

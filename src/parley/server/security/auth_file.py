@@ -72,11 +72,7 @@ def parse_security(text: str, *, environ: Mapping[str, str] | None = None) -> Se
     Raises:
         AuthFileError: it is not TOML, or a key is missing, invalid or unknown.
     """
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as exc:
-        raise AuthFileError("", f"not TOML: {exc}") from None
-    file = convert(document, _File, "")
+    file = parse_toml(text, _File)
     environ = os.environ if environ is None else environ
     schemes = {name: _read_scheme(name, table, environ) for name, table in file.schemes.items()}
     requirements = file.require and [
@@ -200,6 +196,15 @@ def look_up_secret(secret: str, at: str, environ: Mapping[str, str]) -> str:
     if not environ.get(name):
         raise AuthFileError(at, f"the environment variable {name} is not set")
     return environ[name]
+
+
+def parse_toml(text: str, kind: type[T]) -> T:
+    """A whole file as a type. Raises AuthFileError."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as exc:
+        raise AuthFileError("", f"not TOML: {exc}") from None
+    return convert(document, kind, "")
 
 
 def convert(value: object, kind: type[T], at: str) -> T:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 import ssl
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +22,7 @@ from msgspec import Struct
 from parley.client.transports.connections import Tls
 from parley.network.addresses import is_listed
 from parley.network.urls import Url
-from parley.server.security.auth_file import AuthFileError, convert, look_up_secret
+from parley.server.security.auth_file import AuthFileError, look_up_secret, parse_toml
 from parley.server.security.schemes.authorization_server import check_url
 from parley.server.security.schemes.scheme import SettingError
 
@@ -147,11 +146,7 @@ def parse_webhook_auth(
     Raises:
         AuthFileError: it is not TOML, or a key is missing, invalid or unknown.
     """
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as exc:
-        raise AuthFileError("", f"not TOML: {exc}") from None
-    file = convert(document, _WebhookAuthFile, "")
+    file = parse_toml(text, _WebhookAuthFile)
     environ = os.environ if environ is None else environ
     return WebhookAuthSettings(
         sign=file.sign,
