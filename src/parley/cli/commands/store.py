@@ -76,6 +76,9 @@ def backup(
     copy. To restore it, stop the server, delete the store's file and those whose names end in -wal and -shm, and put
     the copy in its place.
 
+    The key that encrypts secrets, in FILE.key or where --store-key says, is not part of the copy. Without it a server
+    does not start on a copy that holds secrets: keep a copy of the key in another place.
+
     \b
     Examples:
       parley store backup sqlite:///parley.db backup.db
