@@ -13,7 +13,6 @@ import msgspec
 import typer
 
 from parley.cli.admin.reply_text import show_table
-from parley.cli.options.client import AsJson
 from parley.cli.options.durations import seconds_as_text
 from parley.cli.options.runtime import is_sqlite
 from parley.cli.output.exit_codes import DONE, FAILED, USAGE, run
@@ -52,6 +51,8 @@ StoreUrl = Annotated[
         help="The servers' store; also the variable PARLEY_STORE.",
     ),
 ]
+
+AsJson = Annotated[bool, typer.Option("--json", help="For programs: one JSON object.")]
 
 DEFAULT = "sqlite:///parley.db"
 
