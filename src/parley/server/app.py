@@ -38,7 +38,7 @@ from parley.protocol.errors import A2AError, MethodNotFoundError, UnavailableErr
 from parley.protocol.versions import Version
 from parley.server import health
 from parley.server.agent_table import AgentTable, check_agent
-from parley.server.app_resources import AppResources
+from parley.server.app_resources import AppResources, CheckWebhook
 from parley.server.authorization_callback import AuthorizationCallback
 from parley.server.bindings.body_budget import BodyBudget
 from parley.server.bindings.cursor import CURSOR
@@ -142,10 +142,7 @@ class App:
         """
         if not agents and not many and hosted is None:
             raise ValueError("An app needs at least one agent, or many=True to add agents later")
-        if root is not None and root not in (ids := [agent.id for agent in agents]):
-            raise ValueError(f"No agent has the id {root!r}, to be served at the root; there are: {', '.join(ids)}")
-        if root is None and len(agents) == 1 and not many:
-            root = agents[0].id
+        root = _root_of(agents, root, many=many)
         self.is_unauthenticated = security is None
         self.limits = limits or ServerLimits()
         self.store = open_store(store) if isinstance(store, str) else store
@@ -194,10 +191,6 @@ class App:
             self.local_engine.shared(Peers).find_remote = names_in(catalog)
         self.health = Health(self.local_engine.store_health)
         self.engine: OperationsEngine = remote or self.local_engine
-        if telemetry is not None:
-            telemetry.watch_runs(self.engine.runs)
-            if remote is None:  # the proxy calls the webhooks of a remote agent itself
-                telemetry.watch_deliveries(self._deliveries)
         # Behind a proxy without a route for notifications, the agent calls webhooks, and knows its own schemes.
         declared = authentication if remote is None or extra_route is not None else None
         seconds = self.local_engine.limits.idempotency_seconds
@@ -215,44 +208,31 @@ class App:
             signer=signer,
             card_version=card_version,
             extensions=added if remote is None else (),  # the card of a remote agent names what that agent has
-            check_webhook=webhooks
-            and (
-                lambda config, path, version: check_webhook(
-                    config, webhooks, path=path, version=version, authentication=declared
-                )
-            ),
+            check_webhook=None if webhooks is None else _webhook_check(webhooks, declared),
             webhook_auth=declared,
             grpc_target=self._grpc_target,
             find_extended_card=None if remote is None else remote.get_extended_card,
             owner_data=OwnerDataOperations(self.local_engine) if remote is None and hosted is None else None,
         )
-        if telemetry is not None and signer is not None:
-            telemetry.watch_keys(signer)
         self.table = AgentTable(root, self._make_site)
         if telemetry is not None:
-            telemetry.watch_agents(self.table)
+            self._watch(telemetry, signer, calls_webhooks=remote is None)
         for agent in agents:
             self._put(agent, self.local_engine.add)
-        self._handle: ASGIApp = self._answer
-        if cors_origins:
-            self._handle = CORSMiddleware(
-                self._answer,
-                allow_origins=cors_origins,
-                allow_methods=["GET", "POST", "PATCH", "DELETE"],
-                allow_headers=["*"],
-                expose_headers=[
-                    "A2A-Extensions",
-                    "X-A2A-Extensions",
-                    "ETag",
-                    "Mcp-Session-Id",
-                    "Retry-After",
-                    "WWW-Authenticate",
-                ],
-            )
+        self._handle: ASGIApp = _for_pages_of(cors_origins, self._answer) if cors_origins else self._answer
 
     def install_console(self, console: ServerConsole) -> None:
         """Serve a console below `/console`, and accept its sessions. The app is not running yet."""
         self._console = console
+
+    def _watch(self, telemetry: Telemetry, signer: SigningKeys | None, *, calls_webhooks: bool) -> None:
+        """Let telemetry read what others count. A proxy calls the webhooks of its remote agent by itself."""
+        telemetry.watch_runs(self.engine.runs)
+        if calls_webhooks:
+            telemetry.watch_deliveries(self._deliveries)
+        if signer is not None:
+            telemetry.watch_keys(signer)
+        telemetry.watch_agents(self.table)
 
     def _make_site(self, agent: Agent, since: datetime, grpc_tenant: str | None) -> Site:
         cards = Cards(agent, self.shared, since=since, grpc_tenant=grpc_tenant)
@@ -534,3 +514,35 @@ class App:
             await send({"type": f"lifespan.{kind}.failed", "message": str(error)})
         else:
             await send({"type": "lifespan.shutdown.complete"})
+
+
+def _root_of(agents: Sequence[Agent], root: str | None, *, many: bool) -> str | None:
+    """The id of the agent that is served at the root, if one is. Raises ValueError if there is no agent `root`."""
+    if root is not None and root not in (ids := [agent.id for agent in agents]):
+        raise ValueError(f"No agent has the id {root!r}, to be served at the root; there are: {', '.join(ids)}")
+    return agents[0].id if root is None and len(agents) == 1 and not many else root
+
+
+def _webhook_check(policy: WebhookPolicy, authentication: WebhookAuthenticator | None) -> CheckWebhook:
+    """What refuses push configs when they are registered; `authentication` is of the schemes that the card offers."""
+    return lambda config, path, version: check_webhook(
+        config, policy, path=path, version=version, authentication=authentication
+    )
+
+
+def _for_pages_of(origins: Sequence[str], app: ASGIApp) -> ASGIApp:
+    """An app that web pages of these origins may call."""
+    return CORSMiddleware(
+        app,
+        allow_origins=origins,
+        allow_methods=["GET", "POST", "PATCH", "DELETE"],
+        allow_headers=["*"],
+        expose_headers=[
+            "A2A-Extensions",
+            "X-A2A-Extensions",
+            "ETag",
+            "Mcp-Session-Id",
+            "Retry-After",
+            "WWW-Authenticate",
+        ],
+    )
