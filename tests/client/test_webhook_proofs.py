@@ -12,6 +12,7 @@ from typing import Any
 
 import jwt
 import pytest
+from msgspec import structs
 
 from parley.client.client import Client
 from parley.client.guard import Guard
@@ -434,6 +435,34 @@ async def test_each_agent_has_secrets_of_its_own() -> None:
     assert await posted(hook, headers, WORKING) == 401
     assert await posted(hook, {**headers, "x-a2a-notification-token": signed.token or ""}, WORKING) == 204
     assert len(inbox.got) == 2
+
+
+async def test_an_agent_whose_card_names_another_agent_first_gets_no_secrets_of_that_one() -> None:
+    """The client calls the newest interface, so the first one may be of an agent that is never called."""
+    inbox = Inbox()
+    hook = WebhookReceiver(HOOK, inbox)
+    honest = _card(["HMAC"])
+    theirs = structs.replace(honest.interfaces[0], version=Version.V0_3)
+    own = AgentInterface("https://evil.example", Binding.JSONRPC, Version.V1_0)
+    secret = await _registered(hook, honest)
+    async with Client(structs.replace(honest, interfaces=(theirs, own))) as client:
+        assert client.interface == own
+        given = client.webhook_config(hook)
+    assert given.token != secret.token
+    assert given.authentication != secret.authentication
+
+
+async def test_a_notification_says_which_agent_sent_it() -> None:
+    """One agent that knows a task of another one can notify of it, but not in the name of that agent."""
+    inbox = Inbox()
+    hook = WebhookReceiver(HOOK, inbox)
+    one = await _registered(hook, _card([], url="https://one.example"))
+    other = await _registered(hook, _card([], url="https://other.example"))
+    for config in (one, other):
+        assert await posted(hook, {"x-a2a-notification-token": config.token or ""}, WORKING) == 204
+    assert [got.agent for got in inbox.got] == ["https://one.example", "https://other.example"]
+    assert hook.read({"x-a2a-notification-token": one.token or ""}, WORKING).agent == "https://one.example"
+    assert hook.read({"x-a2a-notification-token": hook.config.token or ""}, WORKING).agent is None
 
 
 async def test_a_message_has_one_webhook() -> None:

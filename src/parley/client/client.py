@@ -455,7 +455,7 @@ class Client:
         from parley.client.webhooks.key_sets import GuardedFetch
 
         fetch = GuardedFetch(self._connect, named=self._named_url)
-        return receiver.register(self.card, fetch, partial(fetch.is_allowed, self._connections))
+        return receiver.register(self.target, self.card, fetch, partial(fetch.is_allowed, self._connections))
 
     def _webhook(self, push: PushConfig | None, notify: WebhookReceiver | None) -> PushConfig | None:
         if notify is None:

@@ -34,6 +34,8 @@ class PushNotification:
     """The number of the event in its task, from Parley's agents: it increases, and is the same for a repeat."""
     id: str | None = None
     """The id of the delivery, if the agent sends one: the same for every attempt."""
+    agent: str | None = None
+    """The URL of the agent that sent it, as the client was given it; None if the receiver has one config for all."""
 
     @property
     def task_id(self) -> str | None:
@@ -61,15 +63,15 @@ def decode_event(body: bytes) -> StreamEvent:
     raise PeerProtocolError(f"The notification is not valid in any version of A2A ({'; '.join(problems)})")
 
 
-def describe_delivery(event: StreamEvent, delivery_id: str | None) -> PushNotification:
-    """The notification of an event that was delivered under an id.
+def describe_delivery(event: StreamEvent, delivery_id: str | None, *, agent: str | None = None) -> PushNotification:
+    """The notification of an event that was delivered under an id, by an agent if that is known.
 
     Raises:
         PeerProtocolError: the id belongs to another task.
     """
     numbered = _NUMBERED_ID.fullmatch(delivery_id or "")
     if numbered is None:
-        return PushNotification(event, None, delivery_id)
+        return PushNotification(event, None, delivery_id, agent)
     if unquote(numbered["task"]) != task_of(event):
         raise PeerProtocolError("The notification's id belongs to another task")
-    return PushNotification(event, int(numbered["number"]), delivery_id)
+    return PushNotification(event, int(numbered["number"]), delivery_id, agent)

@@ -26,6 +26,8 @@ from secrets import token_urlsafe
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias, TypedDict, Unpack, cast
 from weakref import WeakValueDictionary
 
+import msgspec
+
 from parley.client.options import Bounds
 from parley.client.webhooks.blocking import LoopThread
 from parley.client.webhooks.challenge import HEADERS as CHALLENGE_HEADERS
@@ -33,7 +35,7 @@ from parley.client.webhooks.challenge import challenge_token, is_challenge
 from parley.client.webhooks.key_sets import PAUSE_SECONDS, FetchKeys, GuardedFetch, SenderKeys
 from parley.client.webhooks.notification import Handler, PushNotification, decode_event, describe_delivery
 from parley.client.webhooks.offers import HMAC, JWT, webhook_offer
-from parley.client.webhooks.proofs import BodyCheck, Evidence, Headers, Secrets, SenderProof
+from parley.client.webhooks.proofs import BodyCheck, Headers, Secrets, SenderProof
 from parley.client.webhooks.seen import Delivery, DeliveryVerdict, MemorySeen, SeenDeliveries
 from parley.client.webhooks.signed_tokens import SignedTokens
 from parley.client.webhooks.standard_webhooks import StandardWebhooks, new_secret
@@ -105,6 +107,8 @@ class _Registration:
     source: str
     config: PushConfig
     proof: SenderProof
+    agent: str | None = None
+    """The URL of the agent, as the program has given it to its client."""
 
 
 class WebhookReceiver:
@@ -220,8 +224,8 @@ class WebhookReceiver:
 
     # --- agents that notify it ----------------------------------------------------------------------------------------
 
-    def register(self, card: AgentCard, fetch: FetchKeys, may_fetch: Callable[[str], bool]) -> PushConfig:
-        """The config for an agent; `Client.webhook_config` calls this. `fetch` gets the agent's keys.
+    def register(self, agent: str, card: AgentCard, fetch: FetchKeys, may_fetch: Callable[[str], bool]) -> PushConfig:
+        """The config for the agent at a URL; `Client.webhook_config` calls this. `fetch` gets the agent's keys.
 
         Each agent has secrets of its own, so that a proof is accepted from the agent that offered it only.
 
@@ -235,7 +239,9 @@ class WebhookReceiver:
                 raise LocalProtocolError(f"The agent does not offer {scheme} to webhooks, which this receiver demands")
             return self.config
         scheme = offer.strongest(may_fetch)
-        source = " ".join((card.interfaces[0].url, scheme or "", offer.jwks or "", offer.issuer or ""))
+        # All interfaces, because a card that also names one of another agent must not get the secrets of that.
+        called = [(interface.url, interface.tenant) for interface in card.interfaces]
+        source = msgspec.json.encode((agent, called, scheme, offer.jwks, offer.issuer)).decode()
         known = self._registrations.get(source)
         if known is not None:
             return known.config
@@ -249,7 +255,7 @@ class WebhookReceiver:
         elif scheme == HMAC:
             config = _config(self.config.url, HMAC, secret := new_secret(), config.token)
             proof = StandardWebhooks([secret], token=config.token, now=self._now)
-        self._registrations[source] = _Registration(source, config, proof)
+        self._registrations[source] = _Registration(source, config, proof, agent)
         return config
 
     # --- one request --------------------------------------------------------------------------------------------------
@@ -264,7 +270,7 @@ class WebhookReceiver:
         refusal: UnauthenticatedError | None = None
         for registration in self._registrations.values():
             try:
-                return _decoded(registration.proof.check(_lower(headers.items()))(body), body)
+                return _decoded(registration, registration.proof.check(_lower(headers.items())), body)
             except UnauthenticatedError as error:
                 refusal = refusal or error
         assert refusal is not None, "A receiver has a registration"
@@ -362,7 +368,7 @@ class WebhookReceiver:
 
     async def _accept(self, registration: _Registration, check_body: BodyCheck, body: bytes) -> bool:
         """Hand a notification over, unless it came before."""
-        notification = _decoded(check_body(body), body)
+        notification = _decoded(registration, check_body, body)
         if notification.id is None:
             await self._handle(notification)
             return True
@@ -400,8 +406,9 @@ class WebhookReceiver:
         return bytes(body)
 
 
-def _decoded(evidence: Evidence, body: bytes) -> PushNotification:
-    notification = describe_delivery(decode_event(body), evidence.delivery_id)
+def _decoded(registration: _Registration, check_body: BodyCheck, body: bytes) -> PushNotification:
+    evidence = check_body(body)
+    notification = describe_delivery(decode_event(body), evidence.delivery_id, agent=registration.agent)
     if evidence.task_id is not None and evidence.task_id != notification.task_id:
         raise SignatureInvalidError("The token was signed for another task")
     return notification
