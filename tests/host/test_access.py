@@ -123,6 +123,33 @@ async def test_webhooks_are_no_way_around_a_scope() -> None:
         assert "needs the scope 'call'" in refused["error"]["message"]
 
 
+@pytest.mark.parametrize("scopes", [["call"], ["approve"], ["read", "approve"]])
+async def test_a_webhook_that_comes_with_a_message_needs_the_same_scopes(scopes: list[str]) -> None:
+    async with running_host(models=echo_models(), options={"webhooks": WebhookPolicy()}) as running:
+        owner, settings = running.acme.client, {"settings": {"push_notifications": True}}
+        await running.admin.patch(f"/v1/admin/tenants/{running.acme.id}", json=settings)
+        task = (await result(owner, "SendMessage", message("hello")))["task"]
+        sender, hook = await client_of(running, scopes=scopes), {"url": "https://example.com/hook"}
+        reserved = "needs the scope '"
+        for method in ("SendMessage", "SendStreamingMessage"):
+            params = message("again")
+            params["message"]["taskId"] = task["id"]
+            params["configuration"] = {"taskPushNotificationConfig": hook}
+            reply = await sender.post(path_of("index"), json=request(method, params))
+            assert reserved in reply.text, reply.text
+        for method in ("message/send", "message/stream"):
+            params = documented_message("again")
+            params["message"]["taskId"] = task["id"]
+            params["configuration"] = {"pushNotificationConfig": hook}
+            reply = await sender.post(path_of("index"), json=request(method, params))
+            assert reserved in reply.text, reply.text
+        begun = await sender.post("/v1/requests", json={"message": "hello", "webhook": hook})
+        assert (begun.status_code, reserved in begun.text) == (403, True), begun.text
+        listed = await result(owner, "ListTaskPushNotificationConfigs", {"taskId": task["id"]})
+        assert not listed.get("configs")
+        assert len((await owner.get("/v1/requests")).json()["requests"]) == 1
+
+
 async def test_deliveries_are_read_with_one_scope_and_repeated_with_another() -> None:
     async with running_host(models=echo_models(), options={"webhooks": WebhookPolicy()}) as running:
         owner, settings = running.acme.client, {"settings": {"push_notifications": True}}

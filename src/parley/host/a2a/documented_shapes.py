@@ -181,6 +181,8 @@ def _admitted(request: r.SendMessageRequest, caller: Caller) -> r.SendMessageReq
     """
     if request.message.task_id is None or Scope.APPROVE not in caller.scopes:
         require_scope(caller, Scope.CALL)
+    if request.configuration.push_config is not None:
+        _check_webhooks(caller)
     if request.message.task_id is None:
         return request
     return structs.replace(request, message=stamped(request.message, caller))

@@ -114,11 +114,13 @@ def _push_config(call: ApiCall[BackgroundBody], webhook: WebhookInput | None) ->
     """The webhook of a request.
 
     Raises:
+        PermissionDeniedError: the caller may not read what the webhook is told.
         BadRequest: the tenant has not switched webhooks on.
         InvalidParamsError: it may not be called.
     """
     if webhook is None:
         return None
+    call.principal.require(Scope.READ)
     check = call.host.app.shared.check_webhook
     if check is None or not call.tenant.settings.push_notifications:
         raise BadRequest("$.webhook: push notifications are not switched on for this tenant")
