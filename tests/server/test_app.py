@@ -114,16 +114,44 @@ async def test_the_cards_that_are_remembered_are_bounded() -> None:
             assert card["url"] == f"http://host-{number}.example/"
 
 
-async def test_a_signed_card_verifies_for_any_url() -> None:
-    async with running(App(echo_agent(), signer=Signer(load_key(KEY), "k1"), security=tokens())) as client:
-        raw = (await client.get(CARD, headers={"host": "agents.example"})).content
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("localhost:8080", "http://localhost:8080"),
+        ("agents.example", "http://agents.example"),
+        ("b.agents.example:8443", "http://b.agents.example:8443"),
+        ("other.example", "http://other.example"),
+    ],
+)
+async def test_a_signed_card_verifies_for_every_name_of_the_server(host: str, url: str) -> None:
+    app = App(echo_agent(), signer=Signer(load_key(KEY), "k1"), security=tokens())
+    app.describe_replica("", "http://agents.example:80", hosts=[".agents.example", "other.example"])
+    async with running(app) as client:
+        raw = (await client.get(CARD, headers={"host": host})).content
         (key,) = (await client.get("/.well-known/jwks.json")).json()["keys"]
         assert "d" not in key
         verified = verify_card(raw, lambda _: load_key(key))
-        assert b"agents.example" in verified.payload
-        assert verified.header.jku == "http://agents.example/.well-known/jwks.json"
+        assert f"{url}/".encode() in verified.payload
+        assert verified.header.jku == f"{url}/.well-known/jwks.json"
     async with running(App(echo_agent())) as client:
         assert (await client.get("/.well-known/jwks.json")).status_code == 404
+
+
+async def test_no_caller_gets_a_signed_card_for_a_host_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    """With it, another server could prove that it is this one."""
+    options: Any = {"signer": Signer(load_key(KEY), "k1")}
+    async with running(App(echo_agent(), **options)) as client:
+        for host in ("evil.example", "203.0.113.7:8080", "evil.example"):
+            card = (await client.get(CARD, headers={"host": host})).json()
+            assert (card["url"], card.get("signatures")) == (f"http://{host}/", None)
+        assert (await client.get(CARD)).json()["signatures"]
+    assert [record.getMessage()[:36] for record in caplog.records if "--public-url" in record.getMessage()] == [
+        "Cards for the host evil.example are "
+    ]
+    async with running(App(echo_agent(), public_url="https://agents.example", **options)) as client:
+        card = (await client.get(CARD, headers={"host": "evil.example"})).json()
+        assert card["url"] == "https://agents.example/"
+        assert card["signatures"]
 
 
 async def test_several_agents_each_have_their_place() -> None:

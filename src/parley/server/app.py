@@ -34,6 +34,8 @@ from parley.engine.webhooks.deliveries import Deliveries
 from parley.engine.webhooks.delivery_limits import DeliveryLimits
 from parley.engine.webhooks.notifications import Notification
 from parley.keys.signing_key import SigningKeys
+from parley.network.addresses import is_listed, is_loopback
+from parley.network.urls import host_of as host_in
 from parley.protocol.errors import A2AError, MethodNotFoundError, UnavailableError
 from parley.protocol.versions import Version
 from parley.server import health
@@ -92,14 +94,14 @@ class App:
 
     `root` is the id of the agent at the root, beside which the others are at `/agents/{id}`; without it, a single agent
     is there, unless there may be `many`.
-    `public_url` is the URL that cards name; without it, cards name the host of the request. `signer` signs them, and
-    tokens for webhooks: a `KeyRing`, `GivenKeys` or `Signer`. `webhooks` says which webhooks may be called; None turns
-    push notifications off. `webhook_auth` is how they are authenticated to, beyond what their configs contain; a proxy
-    gives the authenticator of its own deliveries. `file_guard` says from which hosts handlers may read files that
-    messages name by URL, by default from public ones over https. `hints` notifies other apps that share the store.
-    Finished tasks are deleted after `retention`, those of an agent after what `agent_retention` or the agent itself
-    says: the shortest that applies wins. `catalog` is the URL of an AI Catalog: `turn.delegate` finds names there that
-    no agent of the app has.
+    `public_url` is the URL that cards name; without it, cards name the host of the request. `signer` signs them if that
+    host is known to be the app's own, and tokens for webhooks: a `KeyRing`, `GivenKeys` or `Signer`. `webhooks` says
+    which webhooks may be called; None turns push notifications off. `webhook_auth` is how they are authenticated to,
+    beyond what their configs contain; a proxy gives the authenticator of its own deliveries. `file_guard` says from
+    which hosts handlers may read files that messages name by URL, by default from public ones over https. `hints`
+    notifies other apps that share the store. Finished tasks are deleted after `retention`, those of an agent after what
+    `agent_retention` or the agent itself says: the shortest that applies wins. `catalog` is the URL of an AI Catalog:
+    `turn.delegate` finds names there that no agent of the app has.
     """
 
     def __init__(
@@ -158,6 +160,8 @@ class App:
         self._console: ServerConsole | None = None
         self._hints = hints
         self._grpc: tuple[str | None, int] | None = None
+        self._own_hosts: tuple[str, ...] = ()
+        self._has_logged_unsigned = False
         self.is_running = False
         self._was_started = False
         self._has_logged_not_started = False
@@ -206,6 +210,7 @@ class App:
             observer=telemetry,
             conversation_observer=conversation_observer,
             signer=signer,
+            may_sign_for=self._may_sign_for,
             card_version=card_version,
             extensions=added if remote is None else (),  # the card of a remote agent names what that agent has
             check_webhook=None if webhooks is None else _webhook_check(webhooks, declared),
@@ -352,11 +357,26 @@ class App:
         """The metrics of its agents and calls, if they are counted."""
         return None if self._telemetry is None else self._telemetry.metrics
 
-    def describe_replica(self, name: str, url: str) -> None:
-        """Say what operators are shown of this app among those that share its store."""
+    def describe_replica(self, name: str, url: str, *, hosts: Sequence[str] = ()) -> None:
+        """Say what operators are shown of this app among those that share its store, and its other host names."""
         started_at = self.local_engine.clock.now().isoformat()
+        self._own_hosts = (host_in(url), *hosts)
         self.local_engine.public_url = self.local_engine.public_url or url
         self.local_engine.replica.update(name=name, url=url, version=__version__, started_at=started_at)
+
+    def _may_sign_for(self, url: str) -> bool:
+        """Whether a URL is known to be the app's own. Without a public URL, its host is what the caller has sent."""
+        host = host_in(url)
+        if self._public_url is not None or is_loopback(host) or (host and is_listed(host, self._own_hosts)):
+            return True
+        if not self._has_logged_unsigned:
+            self._has_logged_unsigned = True
+            logger.warning(
+                "Cards for the host %s are not signed, because any caller can name any host. "
+                "Give the URL of the server: --public-url, or App(public_url=…)",
+                host,
+            )
+        return False
 
     def announce_grpc(self, port: int, public_url: str | None = None) -> None:
         """Add a gRPC server on this port to the cards. Its host is that of the HTTP URL in the card.

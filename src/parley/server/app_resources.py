@@ -74,6 +74,8 @@ class AppResources:
     conversation_observer: ConversationObserver | None
     """Changed by `App.observing` alone; None while nothing observes, which then costs nothing."""
     signer: SigningKeys | None
+    may_sign_for: Callable[[str], bool]
+    """Whether a card may be signed that names a URL."""
     card_version: Version | None
     extensions: tuple[AgentExtension, ...]
     """The extensions of the server, which it adds to those of every agent."""

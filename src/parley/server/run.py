@@ -151,7 +151,8 @@ async def serve(
             access_log=serving.access_log,
         )
         bound = Bound(_url(serving, sockets[0].getsockname()[1]), None)
-        app.describe_replica(replica, _own_url(serving, sockets[0].getsockname()[1]))
+        own_url = _own_url(serving, sockets[0].getsockname()[1])
+        app.describe_replica(replica, own_url, hosts=serving.allowed_hosts)
         with _signals(stop, _hangup(serving.tls, context, on_hangup)):
             async with app.running():
                 if on_start is not None:

@@ -150,8 +150,11 @@ class Cards:
         return structs.replace(skill, security=self._shared.security.requirements_for(scopes))
 
     def _signed(self, card: AgentCard, base_url: str) -> AgentCard:
-        """The card with two signatures: in the form of the specification and in that of a2a-sdk."""
-        if self._shared.signer is None:
+        """The card with two signatures: in the form of the specification and in that of a2a-sdk.
+
+        A URL that a caller may have made up gets none: with it, another server could prove that it is this one.
+        """
+        if self._shared.signer is None or not self._shared.may_sign_for(base_url):
             return card
         spelled = msgspec.json.decode(V1_0.encode_card(card))
         key, jku = self._shared.signer.current, self._keys_url(base_url)
