@@ -187,18 +187,42 @@ async def test_callers_without_credentials_and_other_methods_are_refused() -> No
         assert (other.status_code, other.headers["allow"]) == (405, "DELETE, GET")
 
 
+HERE = "http://localhost:8080"
+
+
 @pytest.mark.parametrize(
-    ("address", "is_allowed"), [("127.0.0.1", True), ("::1", True), ("203.0.113.7", False), ("10.0.0.1", False)]
+    ("address", "url", "headers", "is_allowed"),
+    [
+        ("127.0.0.1", HERE, {}, True),
+        ("::1", "http://[::1]:8080", {}, True),
+        ("203.0.113.7", HERE, {}, False),
+        ("10.0.0.1", HERE, {}, False),
+        # A proxy on the same machine, which passes on the name that its callers use, or says for whom it calls.
+        ("127.0.0.1", "http://diary.example", {}, False),
+        ("127.0.0.1", HERE, {"X-Forwarded-For": "203.0.113.7"}, False),
+        ("127.0.0.1", HERE, {"Forwarded": "for=203.0.113.7"}, False),
+    ],
 )
 async def test_a_caller_without_credentials_on_another_machine_can_delete_nothing(
-    address: str, is_allowed: bool
+    address: str, url: str, headers: dict[str, str], is_allowed: bool
 ) -> None:
     """All such callers are one owner: any of them could export and delete the data of all."""
-    app = App(remembering_agent())
+    await delete_without_credentials(App(remembering_agent()), address, url, headers, is_allowed=is_allowed)
+
+
+async def test_nor_can_one_whose_server_has_a_public_url_behind_a_proxy_on_its_machine() -> None:
+    """nginx by default passes on neither the name nor the address of its caller."""
+    app = App(remembering_agent(), public_url="https://diary.example")
+    await delete_without_credentials(app, "127.0.0.1", HERE, {}, is_allowed=False)
+
+
+async def delete_without_credentials(
+    app: App, address: str, url: str, headers: dict[str, str], *, is_allowed: bool
+) -> None:
     async with (
         app.running(),
         httpx2.AsyncClient(
-            transport=httpx2.ASGITransport(app, client=(address, 1)), base_url="http://diary.example"
+            transport=httpx2.ASGITransport(app, client=(address, 1)), base_url=url, headers=headers
         ) as client,
     ):
         await say(client, "alpha", {})

@@ -111,7 +111,7 @@ class Site:
         assert operations is not None, "Only an app with an engine has this page"
         identity = await service.shared.authenticate(request.credentials, request.address)
         with service.shared.throttle.admit(identity.name, request.address):
-            check_is_known(identity, request.address)
+            check_is_known(identity, request)
             caller = service.caller_of(identity, read_text(request.query, "tenant"))
             selection = read_selection(request.query, service.agent_id)
             if request.verb == "GET":

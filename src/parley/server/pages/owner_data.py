@@ -17,6 +17,7 @@ import msgspec
 from parley.engine.caller import Caller
 from parley.engine.owner_data import DeletedData, Selection
 from parley.network.addresses import is_loopback
+from parley.network.urls import host_of
 from parley.protocol.errors import InvalidParamsError, PermissionDeniedError
 from parley.server.bindings.failures import ClientDisconnected, Header
 from parley.server.bindings.http import JSON, AsgiRequest
@@ -29,6 +30,7 @@ VERBS = ("DELETE", "GET")
 NDJSON = b"application/x-ndjson"
 NO_STORE: Header = (b"cache-control", b"no-store")
 CHUNK = 64 * 1024
+PROXY_HEADERS = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 PARAMETERS = ("all", "cancel", "context", "task", "tenant")
 
 
@@ -44,17 +46,23 @@ class DataOperations(Protocol):
         ...
 
 
-def check_is_known(identity: Identity, address: str) -> None:
+def check_is_known(identity: Identity, request: AsgiRequest) -> None:
     """Check that data can be that of the caller alone, or that the caller is on this machine.
 
     Raises:
         PermissionDeniedError: it has no credentials, and calls from another machine, or from an unknown one.
     """
-    if not identity.name and not is_loopback(address):
+    if not identity.name and not _is_of_this_machine(request):
         raise PermissionDeniedError(
-            "Callers without credentials are not told apart, so from another machine none of them can export or delete "
-            "data. The operator can: parley tasks export or delete, with --store"
+            "Callers without credentials are not told apart, so from another machine, or through a proxy, none of them "
+            "can export or delete data. The operator can: parley tasks export or delete, with --store"
         )
+
+
+def _is_of_this_machine(request: AsgiRequest) -> bool:
+    """Whether nothing says that a request comes from elsewhere: a proxy on this machine has a loopback address, too."""
+    has_passed_proxy = any(name in request.headers for name in PROXY_HEADERS)
+    return is_loopback(request.address) and is_loopback(host_of(request.base_url)) and not has_passed_proxy
 
 
 def read_selection(query: Mapping[str, Sequence[str]], agent_id: str | None) -> Selection:
