@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from parley.client.webhooks.notification import PushNotification
 from parley.client.webhooks.receiver import WebhookReceiver
 from parley.client.webhooks.seen import Delivery, DeliveryVerdict, SqliteSeen
 from parley.dialects.registry import DIALECTS
@@ -195,6 +197,30 @@ async def test_a_file_remembers_after_a_restart(tmp_path: Path) -> None:
         assert answers == expected, round_
         seen.close()
     assert len(inbox.got) == 1
+
+
+async def test_what_is_remembered_of_a_delivery_is_short_whatever_its_sender_names() -> None:
+    """An agent that notifies us chooses ids and tasks: a thousand large ones must not fill the memory."""
+
+    async def ignore(notification: PushNotification) -> None:
+        pass
+
+    hook = WebhookReceiver(PushConfig("https://me.example/hook", token="secret"), ignore)
+
+    async def notify(number: int) -> None:
+        update = structs.replace(status(TaskState.WORKING), task_id=f"{number}{'t' * 100_000}")
+        headers = {**TOKEN, "Parley-Event-Id": f"{'i' * 10_000}-{number}"}
+        assert await hook.receive(headers, DIALECTS[Version.V1_0].pushes.encode(update))
+
+    await notify(0)
+    tracemalloc.start()
+    try:
+        for number in range(1, 51):
+            await notify(number)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 200_000
 
 
 async def test_a_file_forgets_what_is_old(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ which forgets ids, keeps the highest number that it has forgotten of a task; wha
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import sqlite3
 import time
 from collections import OrderedDict
@@ -16,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 MAX_TASKS = 10_000
 """Tasks of which a forgotten number is remembered; the least recent one is dropped first."""
@@ -64,29 +66,39 @@ class SeenDeliveries(Protocol):
         ...
 
 
+class _Handled(NamedTuple):
+    """What is remembered of a delivery: nothing of a length that its sender chooses."""
+
+    body: bytes
+    stream: bytes
+    number: int | None
+
+
 class MemorySeen:
-    """In memory: a restart forgets them."""
+    """In memory, some 500 bytes for each: a restart forgets them."""
 
     def __init__(self, *, max_tasks: int = MAX_TASKS, max_ids: int = MAX_IDS) -> None:
         self._max_tasks = max_tasks
         self._max_ids = max_ids
-        self._handled: OrderedDict[tuple[str, str], Delivery] = OrderedDict()
-        self._forgotten: OrderedDict[tuple[str, str], int] = OrderedDict()
+        self._handled: OrderedDict[bytes, _Handled] = OrderedDict()
+        self._forgotten: OrderedDict[bytes, int] = OrderedDict()
 
     async def judge(self, delivery: Delivery) -> DeliveryVerdict:
         """Whether a delivery is new."""
-        known = self._handled.get((delivery.source, delivery.id))
+        known = self._handled.get(_short(delivery.source, delivery.id))
         if known is not None:
-            return _compare(delivery, known.digest)
-        if delivery.number is None or delivery.stream not in self._forgotten:
+            return _compare(delivery, known.body)
+        stream = _short(*delivery.stream)
+        if delivery.number is None or stream not in self._forgotten:
             return DeliveryVerdict.NEW
-        self._forgotten.move_to_end(delivery.stream)
-        is_repeat = delivery.number <= self._forgotten[delivery.stream]
+        self._forgotten.move_to_end(stream)
+        is_repeat = delivery.number <= self._forgotten[stream]
         return DeliveryVerdict.REPEAT if is_repeat else DeliveryVerdict.NEW
 
     async def add(self, delivery: Delivery) -> None:
         """Remember a delivery, and forget the oldest above the bounds."""
-        self._handled[delivery.source, delivery.id] = delivery
+        handled = _Handled(delivery.digest, _short(*delivery.stream), delivery.number)
+        self._handled[_short(delivery.source, delivery.id)] = handled
         if len(self._handled) <= self._max_ids:
             return
         _, oldest = self._handled.popitem(last=False)
@@ -143,6 +155,11 @@ class SqliteSeen:
         row = (delivery.source, delivery.id, delivery.digest, now)
         self._file.execute("INSERT OR REPLACE INTO seen VALUES (?, ?, ?, ?)", row)
         self._file.execute("DELETE FROM seen WHERE at < ?", (now - self._kept_seconds,))
+
+
+def _short(*names: str) -> bytes:
+    """Names in few bytes, so that no two lists of names have the same."""
+    return hashlib.sha256(json.dumps(names).encode()).digest()
 
 
 def _compare(delivery: Delivery, digest: bytes) -> DeliveryVerdict:
