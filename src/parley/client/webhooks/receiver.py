@@ -241,7 +241,8 @@ class WebhookReceiver:
         scheme = offer.strongest(may_fetch)
         # All interfaces, because a card that also names one of another agent must not get the secrets of that.
         called = [(interface.url, interface.tenant) for interface in card.interfaces]
-        source = msgspec.json.encode((agent, called, scheme, offer.jwks, offer.issuer)).decode()
+        about = msgspec.json.encode((agent, called, scheme, offer.jwks, offer.issuer))
+        source = hashlib.sha256(about).hexdigest()  # a card may list any number of them
         known = self._registrations.get(source)
         if known is not None:
             return known.config
