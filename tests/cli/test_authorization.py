@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-from parley.cli.output.authorization_text import describe_authorization
+import pytest
+
+from parley.cli.output.authorization_text import describe_authorization, is_safe_to_open
 from parley.protocol.authorization import AnswerWay, RequestedAuthorization
 from tests.cli.sampler import parley, sampler_on_a_port
 
@@ -45,3 +47,21 @@ def test_an_authorization_in_words() -> None:
         "Open the URL in a browser; the task then goes on by itself."
     )
     assert describe_authorization(None) == "The agent needs authentication."
+
+
+@pytest.mark.parametrize(
+    ("url", "is_safe"),
+    [
+        ("https://login.example/authorize?state=x", True),
+        ("HTTPS://login.example", True),
+        ("http://127.0.0.1:8080/authorize", True),
+        ("http://[::1]/authorize", True),
+        ("http://login.example/authorize", False),
+        ("http://localhost@evil.example/", False),
+        ("file:///home/ada/evil.desktop", False),
+        ("--gpu-launcher=/tmp/evil", False),
+        ("http://[", False),
+    ],
+)
+def test_chat_sends_the_browser_to_safe_pages_only(url: str, is_safe: bool) -> None:
+    assert is_safe_to_open(url) is is_safe

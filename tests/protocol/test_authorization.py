@@ -57,6 +57,19 @@ def test_other_statuses_ask_for_nothing_and_odd_members_are_left_out() -> None:
     assert decode_authorization(TaskStatus(TaskState.AUTH_REQUIRED, mixed, NOON)) == asked
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("file:///home/ada/evil.desktop", "javascript:alert(1)", "vscode://open?x", "--gpu-launcher=/tmp/evil", "-P"),
+        *("https://a.example/ --profile", "https://a.example/\n", "https://", "", "ftp://a.example", "//a.example"),
+        "https://a.example/" + "x" * 10_000,
+    ],
+)
+def test_what_is_no_page_of_the_web_is_no_url_to_open(url: str) -> None:
+    status = TaskStatus(TaskState.AUTH_REQUIRED, given(url=url, answer="callback"), NOON)
+    assert decode_authorization(status) == RequestedAuthorization(answer=AnswerWay.CALLBACK)
+
+
 @pytest.mark.parametrize("credential", [GivenCredential("s3cret"), GivenCredential("s3cret", "ApiKey", NOON)])
 def test_a_credential_is_read_as_it_was_written_and_its_text_is_in_no_repr(credential: GivenCredential) -> None:
     assert decode_credential(message(encode_credential(credential))) == credential

@@ -7,6 +7,7 @@ functions on messages; where credentials are kept is the engine's concern. Spec:
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -21,6 +22,12 @@ from parley.protocol.tasks import TaskStatus
 
 MAX_CREDENTIAL = 16 * 1024
 """Characters. Tokens with many claims have several kilobytes; HTTP servers take about this much in one header."""
+
+MAX_URL = 8 * 1024
+"""Characters. The state and the scopes in it may have some kilobytes."""
+
+_WEB_PAGE = re.compile(r"https?://[\x21-\x7e]+", re.IGNORECASE)
+"""What clients may open: an agent could name a file, the URL of a program, or an option of the browser instead."""
 
 _PATH = f"$.message.metadata['{AUTHORIZATION_REQUEST}']"
 
@@ -40,7 +47,7 @@ class RequestedAuthorization(Struct, frozen=True, gc=False):
     scheme: str = "Bearer"
     """The HTTP scheme or the kind of credential: `Bearer`, `Basic`, `ApiKey`."""
     url: str | None = None
-    """Where a person authorizes it."""
+    """Where a person authorizes it: a page of the web."""
     scopes: tuple[str, ...] = ()
     answer: AnswerWay = AnswerWay.CREDENTIAL
     expires_at: datetime | None = None
@@ -80,7 +87,7 @@ def decode_authorization(status: TaskStatus) -> RequestedAuthorization | None:
     url, scheme, scopes = asked.get("url"), asked.get("scheme"), asked.get("scopes")
     return RequestedAuthorization(
         scheme if isinstance(scheme, str) else "Bearer",
-        url if isinstance(url, str) else None,
+        url if isinstance(url, str) and len(url) <= MAX_URL and _WEB_PAGE.fullmatch(url) else None,
         tuple(scope for scope in scopes if isinstance(scope, str)) if isinstance(scopes, list) else (),
         AnswerWay.CALLBACK if asked.get("answer") == AnswerWay.CALLBACK else AnswerWay.CREDENTIAL,
         _moment(asked.get("expiresAt")),

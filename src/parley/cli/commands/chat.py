@@ -30,6 +30,7 @@ from parley.cli.options.client import ClientOptions, WithClientOptions, non_empt
 from parley.cli.options.groups import with_option_groups
 from parley.cli.options.skill import SkillChoice, UnknownSkillError, check_skill
 from parley.cli.options.webhooks import WebhookUrl
+from parley.cli.output.authorization_text import is_safe_to_open
 from parley.cli.output.downloads import Downloads
 from parley.cli.output.exit_codes import (
     DONE,
@@ -290,7 +291,7 @@ class _Chat:
     def _authorization_answer(self, task: Task, asked: RequestedAuthorization) -> list[Any]:
         """What continues a task that waits for an authorization; nothing if it has gone on by itself."""
         if asked.answer is AnswerWay.CALLBACK:
-            if asked.url is not None and sys.stdin.isatty():
+            if asked.url is not None and is_safe_to_open(asked.url) and sys.stdin.isatty():
                 threading.Thread(target=webbrowser.open, args=(asked.url,), daemon=True).start()
             later = self._run(self._wait_for_authorization(task))
             return self._form_answer(later) if later is not None else []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
+from parley.network.addresses import is_loopback
 from parley.protocol.authorization import AnswerWay, RequestedAuthorization
 from parley.safe_text import printable_line
 
@@ -20,3 +23,12 @@ def describe_authorization(asked: RequestedAuthorization | None) -> str:
     if asked.answer is AnswerWay.CALLBACK:
         return f"The agent needs {wanted}. Open the URL in a browser; the task then goes on by itself."
     return f"The agent needs {wanted}."
+
+
+def is_safe_to_open(url: str) -> bool:
+    """Whether a browser may be sent to a URL that an agent has named: it is https, or http on this machine."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
