@@ -16,6 +16,7 @@ from parley.client.webhooks.notification import PushNotification
 from parley.client.webhooks.receiver import WebhookReceiver
 from parley.client.webhooks.seen import Delivery, DeliveryVerdict, SqliteSeen
 from parley.dialects.registry import DIALECTS
+from parley.protocol.cards import AgentCard
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
@@ -122,6 +123,33 @@ async def test_of_a_hundred_megabytes_no_more_than_the_bound_is_kept() -> None:
     assert (answers[2]["status"], sent) == (413, 0)
     assert (await hook.answer("POST", "/", TOKEN, b"x" * 1_000_001)).status == 413
     assert inbox.got == []
+
+
+async def test_one_agent_cannot_fill_the_memory_with_many_long_bodies_at_once() -> None:
+    """They add up while the first one is handled; other agents are not concerned."""
+    inbox, size = Inbox(), 4_000_000
+    inbox.may_go_on.clear()
+    hook = WebhookReceiver("https://me.example/hook", inbox, max_bytes=4 * 1024 * 1024)
+    one = hook.register("https://one.example", AgentCard("A", "", "1", ()), _no_keys, lambda url: False)
+    other = hook.register("https://other.example", AgentCard("B", "", "1", ()), _no_keys, lambda url: False)
+    long = WORKING[:-1] + b" " * (size - len(WORKING)) + WORKING[-1:]
+
+    async def answered(config: PushConfig, number: int, body: bytes) -> int:
+        headers = {"X-A2A-Notification-Token": config.token or "", "Parley-Event-Id": f"{TASK}:{number}"}
+        return (await hook.answer("POST", "/", headers, body)).status
+
+    with fail_after(10):
+        first = [asyncio.create_task(answered(one, number, long)) for number in range(4)]
+        await asyncio.sleep(0)
+        assert await answered(one, 4, long) == 503
+        theirs = asyncio.create_task(answered(other, 1, long))
+        inbox.may_go_on.set()
+        assert await asyncio.gather(*first, theirs) == [204] * 5
+        assert await answered(one, 4, long) == 204
+
+
+async def _no_keys(url: str) -> bytes:
+    raise AssertionError("no signed token is offered")
 
 
 async def test_a_body_that_does_not_arrive_is_given_up() -> None:

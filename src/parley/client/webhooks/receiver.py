@@ -18,8 +18,9 @@ import logging
 import re
 import time
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from secrets import token_urlsafe
@@ -59,6 +60,13 @@ if TYPE_CHECKING:
 BODY_SECONDS = 30.0
 """How long the body of a request may take: twice as long as a Parley server waits for the answer."""
 
+HELD_BODIES = 4
+"""Bodies of the greatest length that one agent may have in memory at the same time, while they arrive and are handled.
+Parley's servers send the events of a task one after the other."""
+
+LEAST_HELD_BYTES = 16 * 1024 * 1024
+"""The same, for receivers that allow short bodies only."""
+
 MAX_AGENTS = 1_000
 """Agents for which one receiver has secrets."""
 
@@ -66,6 +74,9 @@ _AFTER_PATH = re.compile(r"[?#]")
 
 _log = logging.getLogger(__name__)
 
+
+_Hold: TypeAlias = Callable[[int], None]
+"""Counts bytes that are kept in memory. Raises _TooManyError."""
 
 RequestHeaders: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
 """The headers of a request as a web framework has them."""
@@ -100,6 +111,34 @@ class _TooSlowError(Exception):
     """A body did not arrive in time."""
 
 
+class _TooManyError(Exception):
+    """An agent sends more bodies at once than may be in memory."""
+
+
+class _HeldBytes:
+    """How much of the bodies of one agent is in memory: it sends the next while our handler is still at work."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    @contextmanager
+    def request(self, most: int) -> Generator[Callable[[int], None]]:
+        """A block for one request. What it yields counts bytes, and raises _TooManyError above the bound."""
+        own = 0
+
+        def hold(size: int) -> None:
+            nonlocal own
+            own += size
+            self._bytes += size
+            if self._bytes > most:
+                raise _TooManyError
+
+        try:
+            yield hold
+        finally:
+            self._bytes -= own
+
+
 @dataclass(frozen=True, slots=True)
 class _Registration:
     """A config that an agent has, and what its requests must prove. `source` keeps the ids of agents apart."""
@@ -109,6 +148,7 @@ class _Registration:
     proof: SenderProof
     agent: str | None = None
     """The URL of the agent, as the program has given it to its client."""
+    held: _HeldBytes = field(default_factory=_HeldBytes)
 
 
 class WebhookReceiver:
@@ -294,9 +334,10 @@ class WebhookReceiver:
         """Answer a request of any web framework. `url` may be the whole URL, its path and query, or its query."""
         pairs = cast(Mapping[str, str], headers).items() if isinstance(headers, Mapping) else headers
 
-        async def read_body() -> bytes:
+        async def read_body(hold: _Hold) -> bytes:
             if len(body) > self._max_bytes:
                 raise _TooLongError
+            hold(len(body))
             return body
 
         return await self._answer(method.upper(), url, _lower(pairs), read_body)
@@ -315,14 +356,16 @@ class WebhookReceiver:
             return
         headers = _lower((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"])
         query = scope.get("query_string", b"").decode("latin-1")
-        answer = await self._answer(scope["method"], f"?{query}", headers, lambda: self._body(headers, receive))
+        answer = await self._answer(
+            scope["method"], f"?{query}", headers, lambda hold: self._body(headers, receive, hold)
+        )
         fields = {**answer.headers, "content-length": str(len(answer.body))}
         pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in fields.items()]
         await send({"type": "http.response.start", "status": answer.status, "headers": pairs})
         await send({"type": "http.response.body", "body": answer.body})
 
     async def _answer(
-        self, method: str, url: str, headers: Headers, read_body: Callable[[], Awaitable[bytes]]
+        self, method: str, url: str, headers: Headers, read_body: Callable[[_Hold], Awaitable[bytes]]
     ) -> WebhookAnswer:
         if method == "GET" and is_challenge(url):
             token = challenge_token(url)
@@ -331,7 +374,8 @@ class WebhookReceiver:
             return _status(HTTPStatus.METHOD_NOT_ALLOWED, {"allow": "GET, POST"})
         try:
             registration, check_body = await self._authenticate(headers)
-            await self._accept(registration, check_body, await read_body())
+            with registration.held.request(max(HELD_BODIES * self._max_bytes, LEAST_HELD_BYTES)) as hold:
+                await self._accept(registration, check_body, await read_body(hold))
         except UnauthenticatedError as error:
             _log.info("A notification is refused: %s", error)
             return _status(HTTPStatus.UNAUTHORIZED)
@@ -342,6 +386,9 @@ class WebhookReceiver:
             return _status(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         except _TooSlowError:
             return _status(HTTPStatus.REQUEST_TIMEOUT)
+        except _TooManyError:
+            _log.warning("A notification is refused: its sender has too many long ones here at once")
+            return _status(HTTPStatus.SERVICE_UNAVAILABLE, {"retry-after": f"{PAUSE_SECONDS:.0f}"})
         except RepeatConflictError as error:
             _log.warning("A notification is refused: %s", error)
             return _status(HTTPStatus.CONFLICT)
@@ -388,7 +435,7 @@ class WebhookReceiver:
                     await self._seen.add(delivery)
                     return True
 
-    async def _body(self, headers: Headers, receive: Receive) -> bytes:
+    async def _body(self, headers: Headers, receive: Receive, hold: _Hold) -> bytes:
         announced = headers.get("content-length", "")
         if announced.isascii() and announced.isdigit() and (len(announced) > 18 or int(announced) > self._max_bytes):
             raise _TooLongError
@@ -398,7 +445,9 @@ class WebhookReceiver:
             async with asyncio.timeout(self._body_seconds):
                 while has_more:
                     message = await receive()  # a disconnect ends the body, which is then invalid
-                    body += message.get("body", b"")
+                    piece = message.get("body", b"")
+                    hold(len(piece))
+                    body += piece
                     if len(body) > self._max_bytes:
                         raise _TooLongError
                     has_more = message.get("more_body", False)
