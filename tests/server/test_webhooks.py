@@ -739,6 +739,21 @@ async def test_a_webhook_is_called_through_the_proxy_once_its_known_addresses_ar
         assert (len(receiver.requests), len(proxy.lines)) == (2, 1)
 
 
+@pytest.mark.anyio
+async def test_the_owner_of_a_webhook_does_not_learn_which_proxy_the_server_has(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with forward_proxy() as proxy:
+        proxy.refusal = b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n"
+        monkeypatch.setenv("https_proxy", proxy.url)
+        async with WebhookSender(resolve=Names(["8.8.8.8"])) as sender:
+            with pytest.raises(NoAnswerError) as refused:
+                await sender.send(notification("https://hook.example/"))
+    expected = "It could not be called: the server's proxy opens no tunnel: it answered with status 403"
+    assert str(refused.value) == expected
+    assert f"the proxy 127.0.0.1:{proxy.port} opens no tunnel" in caplog.text
+
+
 # --- fair between owners ----------------------------------------------------------------------------------------------
 
 

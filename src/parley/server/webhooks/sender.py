@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import ssl
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -55,6 +56,9 @@ READ_BYTES = 4_096
 
 CONNECT_TIMEOUT = 5.0
 """Seconds for one address of a host; then the next is tried."""
+
+_PROXY = re.compile(r"the proxy \S+")
+"""How errors of connections name a proxy."""
 
 _FINAL_STATUSES = frozenset({400, 405, 410, 411, 413, 414, 415, 422, 431, 501})
 """Statuses for which a retry is useless. All others are retried: even 401, 403 and 404 may be temporary while a
@@ -182,7 +186,11 @@ class WebhookSender:
         except ReadTimeoutError:
             raise NoAnswerError(f"It did not answer within {self._timeout:g} seconds") from None
         except NetworkError as error:
-            raise NoAnswerError(f"It could not be called: {error}") from None
+            # The owner of the webhook sees the text, and the host of the proxy is the operator's business.
+            text, of_proxy = _PROXY.subn("the server's proxy", str(error))
+            if of_proxy:
+                logger.warning("A webhook could not be called: %s", error)
+            raise NoAnswerError(f"It could not be called: {text}") from None
 
     async def _exchange(self, pool: ConnectionPool, request: HttpRequest, limit: int) -> ChallengeAnswer:
         """The answer of a webhook, with the first `limit` bytes of its body and a little more."""
