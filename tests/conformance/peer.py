@@ -34,6 +34,9 @@ from parley.protocol.versions import Version
 from parley.wire import jsonrpc, sse
 from parley.wire.rest import build_path, encode_query
 
+SECONDS = 30.0
+"""How long the server may take to answer a call. It is a process of its own, which other work may hold up."""
+
 _numbers = count(1)
 
 GRPC: dict[Version, ProtobufDialect] = {Version.V0_3: protobuf_v0_3.DIALECT, Version.V1_0: protobuf_v1_0.DIALECT}
@@ -59,7 +62,7 @@ class Peer:
         return self.places[f"{self.store}/{self.app}"]["url"]
 
     async def __aenter__(self) -> Peer:
-        self.http = httpx2.AsyncClient(base_url=self.url, timeout=10)
+        self.http = httpx2.AsyncClient(base_url=self.url, timeout=SECONDS)
         self.channel = grpc.aio.insecure_channel(self.places[f"{self.store}/{self.app}"]["grpc"])
         return self
 
@@ -218,7 +221,7 @@ class Peer:
         dialect = GRPC[self.version]
         rpc = dialect.rpc(operation)
         call = self.channel.unary_unary(rpc.path)(
-            dialect.encode_request(operation, request).SerializeToString(), metadata=self._metadata(), timeout=10
+            dialect.encode_request(operation, request).SerializeToString(), metadata=self._metadata(), timeout=SECONDS
         )
         try:
             data = await call
@@ -233,7 +236,7 @@ class Peer:
         call = self.channel.unary_stream(rpc.path)(
             dialect.encode_request(operation, request).SerializeToString(),
             metadata=self._metadata(headers),
-            timeout=10,
+            timeout=SECONDS,
         )
         try:
             async for data in call:

@@ -147,7 +147,7 @@ async def test_an_outcome_that_cannot_be_looked_up_in_time_is_said_to_be_unknown
     postgres_url: str, proxy: CuttingProxy
 ) -> None:
     """And only that of the write which was under way: others were not written."""
-    async with opened(PostgresStore(proxy.url(postgres_url), patience=0.3)) as store:
+    async with opened(PostgresStore(proxy.url(postgres_url), patience=2)) as store:
         await store.tasks.write(held(creation(), "", W1))
         proxy.cut_at(b"chunk 2", Cut.ANSWERED)
         writing = asyncio.ensure_future(store.tasks.write(held(addition(1), W1, W1)))
@@ -220,7 +220,7 @@ async def test_writes_to_a_server_that_is_too_slow_fail_in_time_however_many_the
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not each after a wait of its own for the server's limit. When it is fast again, writes succeed."""
-    monkeypatch.setattr("parley.stores.postgres.writer.LATE_SECONDS", 0.5)
+    monkeypatch.setattr("parley.stores.postgres.writer.LATE_SECONDS", 2.5)
     slow = """
         CREATE SEQUENCE attempts;
         CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -228,7 +228,7 @@ async def test_writes_to_a_server_that_is_too_slow_fail_in_time_however_many_the
         CREATE TRIGGER wait BEFORE INSERT ON events EXECUTE FUNCTION wait()
     """
     keys = [TaskKey(ADA, f"t-{number}") for number in range(40)]
-    async with opened(PostgresStore(f"{postgres_url}&statement_timeout=200ms")) as store:
+    async with opened(PostgresStore(f"{postgres_url}&statement_timeout=1s")) as store:
         async with connected(postgres_url) as operator:
             await operator.execute(slow)
             writing = [store.tasks.write(creation(key)) for key in keys]
@@ -441,7 +441,7 @@ async def test_reads_from_a_server_that_is_silent_fail_in_time_however_many_ther
 ) -> None:
     proxy = FaultProxy(postgres_server.port)
     url = postgres_url.replace(f":{postgres_server.port}", f":{await proxy.start()}")
-    store = PostgresStore(url, patience=1)
+    store = PostgresStore(url, patience=3)
     await store.open()
     proxy.partition()
     with fail_after(8):  # the patience, and an attempt to connect
