@@ -222,11 +222,11 @@ async def test_without_a_server_there_is_no_check() -> None:
 
 @pytest.mark.anyio
 async def test_a_port_where_nobody_listens_is_not_as_the_card_says() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        port = door.getsockname()[1]
-    faces = [face(f"http://127.0.0.1:{port}/")]
-    async with serving(document({**CARD, "supportedInterfaces": faces})) as client:
-        report = await check(str(client.base_url), CheckOptions(timeout=5))
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))  # and does not listen; nothing else is given the port meanwhile
+        faces = [face(f"http://127.0.0.1:{silent.getsockname()[1]}/")]
+        async with serving(document({**CARD, "supportedInterfaces": faces})) as client:
+            report = await check(str(client.base_url), CheckOptions(timeout=5))
     (finding,) = [found for found in report.findings if found.case == "The interface answers as the card says"]
     assert finding.verdict is Verdict.FAILED
     assert finding.detail.startswith("the interface of the card cannot be reached")

@@ -47,6 +47,7 @@ from parley.server.webhooks.guard import WebhookPolicy
 from tests.client.scripted_agent import status
 from tests.deadlines import fail_after
 from tests.server.serving import serving
+from tests.services.postgres import free_port
 
 pytestmark = pytest.mark.anyio
 
@@ -431,8 +432,8 @@ async def test_a_stream_outlives_a_restart_that_takes_longer_than_any_call() -> 
     app = App(agent, drain_seconds=0)
     with fail_after(20):
         async with app.running():
-            door = socket.create_server(("127.0.0.1", 0))
-            port = door.getsockname()[1]
+            port = free_port()
+            door = socket.create_server(("127.0.0.1", port))
             listener = Listener(app)
             await listener.start([door])
             texts: list[str] = []

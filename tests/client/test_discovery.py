@@ -262,12 +262,13 @@ async def test_a_card_that_does_not_come_in_time_is_given_up(dribbles: bool) -> 
 
 
 async def test_a_host_where_nobody_listens_is_unreachable() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        port = door.getsockname()[1]
     connections = Connections()
     try:
-        with pytest.raises(UnreachableError) as caught, fail_after(5):
-            await Discovery(connections, sleep=no_sleep).card(f"http://127.0.0.1:{port}")
+        with socket.socket() as silent:
+            silent.bind(("127.0.0.1", 0))  # and does not listen; nothing else is given the port meanwhile
+            url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+            with pytest.raises(UnreachableError) as caught, fail_after(5):
+                await Discovery(connections, sleep=no_sleep).card(url)
         assert caught.value.was_sent is False
     finally:
         await connections.close()

@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from parley.cli.serving.reload import free_port
 from parley.client.guard import Guard
 from parley.protocol.cards import AgentCapabilities, AgentCard, AgentInterface, Binding
 from parley.protocol.versions import Version
@@ -17,6 +16,7 @@ from parley.server.bindings.grpc import GrpcServer
 from parley.server.listener.listener import Listener
 from parley.server.webhooks.guard import WebhookPolicy
 from tests.conformance.peer import Peer
+from tests.services.postgres import free_port
 
 Place = dict[str, str]
 
@@ -60,7 +60,7 @@ async def proxy_of(target: str | AgentCard, **options: Any) -> AsyncGenerator[Pl
 @asynccontextmanager
 async def relay_of(target: str | AgentCard, **options: Any) -> AsyncGenerator[Place]:
     """A proxy before an agent, which takes the agent's notifications and passes them on."""
-    port = free_port("127.0.0.1")
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     options = {"guard": Guard(allow_private=True), "webhooks": WebhookPolicy(allow_private=True), **options}
     async with proxied(target, webhook_url=url, **options) as app, on_ports(app, port=port) as place:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator
@@ -17,6 +16,7 @@ from parley import Client
 from parley.client.reply import Reply
 from tests.deadlines import fail_after
 from tests.server.authorization_server import AuthorizationServer, authorization_server
+from tests.services.postgres import free_port
 
 pytestmark = pytest.mark.anyio
 
@@ -43,9 +43,7 @@ async def next_line(process: Process) -> str:
 
 
 async def test_a_killed_process_forgets_no_authorization_and_uses_no_credential_twice(tmp_path: Path) -> None:
-    store = tmp_path / "tasks.db"
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    store, port = tmp_path / "tasks.db", free_port()
     url, used = f"http://127.0.0.1:{port}", list[str]()
     with fail_after(SECONDS):
         async with authorization_server() as issuer, httpx2.AsyncClient(timeout=SECONDS) as browser:
