@@ -19,6 +19,7 @@ from parley.cluster.hints import Hint, HintKind, LocalHints
 from parley.engine.limits import Limits
 from parley.protocol.extensions import WEBHOOK_AUTH
 from parley.protocol.signing import load_key, verify_card
+from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
 from parley.server.app import App
 from parley.server.bindings.cursor import CURSOR
@@ -31,6 +32,7 @@ from parley.server.security.schemes.tokens import BearerTokens
 from parley.server.security.throttle import RateLimits
 from parley.server.telemetry.metrics import Metrics
 from parley.server.telemetry.telemetry import Telemetry
+from parley.stores.interface import Owner, TaskFilter
 from tests.conformance.serve import KEY
 from tests.server.serving import echo_agent, running, send, serving
 
@@ -270,16 +272,24 @@ async def test_a_caller_that_goes_away_does_not_keep_its_place() -> None:
     limits = ServerLimits(rates=rates, heartbeat_seconds=0.06)
     app = App(echo_agent(), limits=limits, drain_seconds=0)
     async with running(app) as client:
-        for path, body in (
-            ("/", send("wait", message_id="m-1")),
-            ("/message:send", send("wait", message_id="m")["params"]),
+        for number, (path, body) in enumerate(
+            (("/", send("wait", message_id="m-1")), ("/message:send", send("wait", message_id="m")["params"])), start=1
         ):
-            with pytest.raises(httpx2.ReadTimeout):
-                await client.post(path, json=body, timeout=0.2)
+            calling = asyncio.create_task(client.post(path, json=body))
+            while await at_work(app) < number:
+                await asyncio.sleep(0.01)
+            calling.cancel()
+            await asyncio.wait([calling])
+            assert calling.cancelled()
             while (await client.get("/tasks")).status_code == 429:
                 await asyncio.sleep(0.01)
         states = [task["status"]["state"] for task in (await client.get("/tasks")).json()["tasks"]]
         assert states == ["TASK_STATE_WORKING"] * 2
+
+
+async def at_work(app: App) -> int:
+    """How many tasks are at work in the store."""
+    return (await app.store.tasks.list(Owner("", ""), TaskFilter(state=TaskState.WORKING))).total
 
 
 async def test_a_websocket_is_closed() -> None:
