@@ -87,8 +87,10 @@ async def test_the_end_of_a_request_is_told_to_its_webhook_if_the_tenant_has_swi
         }
         ids.append((await result(acme.client, "SendMessage", new))["task"]["id"])
         ended: dict[str, str] = {}
+        seen = 0
         while len(ended) < 3:
-            await hook.until(len(hook.requests) + 1)
+            await hook.until(seen + 1)
+            seen = len(hook.requests)
             for _, headers, body in hook.requests:
                 assert headers["x-a2a-notification-token"] == "mine"
                 told = json.loads(body)
