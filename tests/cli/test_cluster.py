@@ -44,7 +44,7 @@ def status(directory: Path) -> Any:
 
 def test_replicas_are_listed_and_drain_when_they_are_asked_to(directory: Path) -> None:
     """First one worker, which is not started again; then all that are left, and with them the server."""
-    options = ("--lease", "2s", "--replica", "web", "--drain-seconds", "60")
+    options = ("--lease", "6s", "--replica", "web", "--drain-seconds", "60")
     with served(*WORKERS, *options, cwd=directory) as command:
         url = until_ready(command)
         params = {**message("wait", "m-1"), "configuration": {"returnImmediately": True}}
@@ -53,7 +53,7 @@ def test_replicas_are_listed_and_drain_when_they_are_asked_to(directory: Path) -
         found = status(directory)
         assert [each["name"] for each in found["replicas"]] == ["web/1", "web/2"]
         for each in found["replicas"]:
-            assert (each["state"], each["url"], 0 < each["lease_seconds"] <= 2) == ("alive", url, True)
+            assert (each["state"], each["url"], 0 < each["lease_seconds"] <= 6) == ("alive", url, True)
         assert (found["held"], found["waiting"], found["sleeping"], found["undelivered"]) == (1, 0, 0, 0)
         table = parley(directory, "status", *STORE).stdout
         assert "web/1    alive" in table
@@ -141,7 +141,7 @@ def test_servers_on_postgresql_know_of_each_other_and_hide_the_password(director
     """What one has stored the other one shows, and one that was asked to drain ends with 0."""
     scheme, _, rest = postgres_url.partition("://")
     url_with_password = f"{scheme}://{rest.replace('@', ':hush@', 1)}"  # the server trusts local users
-    options = ("where:agent", "--port", "0", "--store", url_with_password, "--lease", "2s")
+    options = ("where:agent", "--port", "0", "--store", url_with_password, "--lease", "6s")
     with (
         served(*options, "--replica", "a", cwd=directory) as one,
         served(*options, "--replica", "b", "--cluster", "none", cwd=directory) as two,

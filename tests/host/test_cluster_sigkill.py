@@ -28,6 +28,9 @@ SECONDS = 120
 """For one test, of which a few are the lease of the host that was killed."""
 
 LEASE_SECONDS = 2.0
+"""Of hosts of which one is killed."""
+UNDISTURBED_LEASE_SECONDS = 10.0
+"""Of hosts that are left alone: it lasts while they are only slow."""
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +64,10 @@ class ClusterOrchestration(Orchestration):
 
 
 @asynccontextmanager
-async def two_hosts(forking: LineProcess, url: str, model_url: str) -> AsyncGenerator[tuple[HostProcess, HostProcess]]:
-    one, two = (HostProcess(forking, url, model_url, lease_seconds=LEASE_SECONDS) for _ in range(2))
+async def two_hosts(
+    forking: LineProcess, url: str, model_url: str, *, lease_seconds: float = LEASE_SECONDS
+) -> AsyncGenerator[tuple[HostProcess, HostProcess]]:
+    one, two = (HostProcess(forking, url, model_url, lease_seconds=lease_seconds) for _ in range(2))
     await one.start()
     two.token = one.token
     await two.start()
@@ -84,7 +89,9 @@ async def orchestration(forking: LineProcess, url: str, *cut_off: str) -> AsyncG
     with fail_after(SECONDS):
         async with AsyncExitStack() as stack:
             server = await stack.enter_async_context(OpenAiServer())
-            killed, other = await stack.enter_async_context(two_hosts(forking, url, server.base_url))
+            lease = LEASE_SECONDS if cut_off else UNDISTURBED_LEASE_SECONDS
+            hosts = two_hosts(forking, url, server.base_url, lease_seconds=lease)
+            killed, other = await stack.enter_async_context(hosts)
             first = await stack.enter_async_context(client_of(killed))
             client = await stack.enter_async_context(client_of(other))
             made = ClusterOrchestration(killed, other, Models(server, *cut_off), client, first)
