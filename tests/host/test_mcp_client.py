@@ -203,10 +203,13 @@ async def test_a_call_without_an_answer_is_cancelled_at_the_server_and_after_thr
     tmp_path: Path,
 ) -> None:
     log = tmp_path / "log"
-    async with connected(process(env={"FIXTURE_LOG": str(log)}, timeout_seconds=0.3)) as connection:
+    async with connected(process(env={"FIXTURE_LOG": str(log)})) as connection:
         await connection.tools()
+        patient = connection.config
+        connection.config = replace(patient, timeout_seconds=0.3)  # only for calls that nothing answers
         for _ in range(3):
             assert await refused(connection, "hang") == "fixture hang did not answer within 0.3 seconds."
+        connection.config = patient
         await is_back(connection)
     lines = log.read_text().split("\n")
     told = [line.split()[0] for line in lines if line and line != "called echo"]
