@@ -9,7 +9,6 @@ import configparser
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import sysconfig
@@ -21,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.services.postgres import free_port
 from tests.tutorial.pages import Block, actions, blocks
 from tests.tutorial.shells import Shell
 
@@ -187,9 +187,3 @@ def replaced(text: str, ports: dict[str, int]) -> str:
     for port, free in ports.items():
         text = text.replace(port, str(free))
     return text
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from tests.host.function_model import FunctionModel
 from tests.host.running_host import read_events, running_host
 from tests.interop.javascript import find_node
 from tests.peer_environments import ROOT, python_of
+from tests.services.postgres import free_port
 
 pytestmark = [pytest.mark.anyio, pytest.mark.deadline(120)]
 
@@ -53,9 +53,7 @@ def page() -> Generator[str]:
 def everything_over_http() -> Generator[str]:
     node, _ = find_node()
     command = [str(node), str(EVERYTHING), "streamableHttp"]
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     env = {"PORT": str(port), "PATH": "/usr/bin:/bin"}
     with subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None

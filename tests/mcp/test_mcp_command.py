@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
@@ -28,6 +27,7 @@ from tests.mcp.mcp_clients import LEGACY, text_of_result
 from tests.mcp.sample_agent import Helper
 from tests.mcp.test_host_tools import STARTERS, Answering, accepted, states_of_tasks
 from tests.peer_environments import ROOT, python_of, serving_process
+from tests.services.postgres import free_port
 
 pytestmark = [pytest.mark.anyio, pytest.mark.deadline(120)]
 
@@ -155,12 +155,13 @@ async def test_a_wrong_token_for_a_host_is_an_error_at_the_start() -> None:
     assert b"refused the credentials" in done.stderr
 
 
-async def test_it_serves_over_http_on_this_machine_and_stops_at_ctrl_c(free_port: int) -> None:
+async def test_it_serves_over_http_on_this_machine_and_stops_at_ctrl_c() -> None:
+    port = free_port()
     async with serving(_teller("Three")) as url:
-        process = await anyio.open_process([*COMMAND, url, "--http", str(free_port)])
+        process = await anyio.open_process([*COMMAND, url, "--http", str(port)])
         try:
-            await _until_served(free_port)
-            async with Client(f"http://127.0.0.1:{free_port}/mcp") as client:
+            await _until_served(port)
+            async with Client(f"http://127.0.0.1:{port}/mcp") as client:
                 assert text_of_result(await client.call_tool("three", {"message": "hi"})) == "Three hears hi"
             process.send_signal(signal.SIGINT)
             assert await process.wait() in (0, 130)
@@ -180,10 +181,3 @@ async def _until_served(port: int) -> None:
         else:
             writer.close()
             return
-
-
-@pytest.fixture
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
