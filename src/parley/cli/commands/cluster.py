@@ -79,7 +79,7 @@ def drain(
     store: StoreUrl = DEFAULT,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it has ended.")] = False,
 ) -> None:
-    """Ask a server to drain, as SIGTERM does: it takes nothing new, ends or hands on its runs, and exits.
+    """Ask a server to drain, as SIGTERM does: it accepts nothing new, ends its runs or hands them on, and exits.
 
     It notices the request when it renews its lease, usually within two seconds. The name of a server with --workers
     stands for all of its workers.

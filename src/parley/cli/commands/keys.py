@@ -142,7 +142,7 @@ def rotate(
     audit_log: AuditFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Replace the current key, so that nothing that is signed is rejected.
+    """Replace the current key, without a signature being rejected.
 
     The new key is published now and signs later, when receivers know it; the old one stays published until what it has
     signed is no longer in use. Servers need no restart. With --now, receivers that have just fetched the keys may
@@ -187,7 +187,7 @@ def retire(
 ) -> None:
     """Delete a key that does not sign, for good.
 
-    A key that was to sign next ends its rotation. For a current key that is compromised, first rotate with --now.
+    Retiring the next key ends the rotation. If the current key is compromised, first rotate with --now.
 
     \b
     Examples:

@@ -106,7 +106,7 @@ async def redeliver(
 ) -> int:
     """Send events to a webhook again.
 
-    They are sent in order, with the ids that they had. Without --after, these are all events from the first one on that
+    They are sent in order, with the ids that they had. Without --after, these are all events from the first one that
     was given up.
 
     \b
@@ -121,9 +121,9 @@ async def redeliver(
 
 @with_option_groups
 async def resume(options: WithClientOptions, task: TaskId, webhook: WebhookId, as_json: AsJson = False) -> int:
-    """Call a webhook that is paused now.
+    """Resume a paused webhook: it is called at once.
 
-    The same for one that waits for its next attempt.
+    A webhook that waits for its next attempt is called at once, too.
 
     \b
     Example:

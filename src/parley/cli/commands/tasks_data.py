@@ -46,7 +46,7 @@ def add_commands(app: typer.Typer) -> None:
 async def export(options: WithDataOptions) -> int:
     """Export your data as lines of JSON: tasks with every event, webhooks without secrets, memory, sends.
 
-    With --store, the operator exports that of any caller.
+    With --store, an operator exports the data of any caller.
 
     \b
     Examples:
@@ -111,7 +111,8 @@ async def delete(
 ) -> int:
     """Delete your data for good: tasks, events, webhooks, memory of conversations, sends.
 
-    It is not undone. With --store, the operator deletes that of any caller; stop a server that has the file to itself.
+    This cannot be undone. With --store, an operator deletes the data of any caller; stop a server that has the file to
+    itself first.
 
     \b
     Examples:

@@ -66,7 +66,7 @@ class DataOptions:
 
 def data_options(
     url: Annotated[
-        str | None, typer.Argument(metavar="[URL]", help="The agent's URL: your own data there. Or --store.")
+        str | None, typer.Argument(metavar="[URL]", help="The agent's URL, for your own data there; or use --store.")
     ] = None,
     task: Annotated[
         str | None, typer.Option("--task", metavar="ID", callback=non_empty_id, help="Only this task.")
