@@ -26,7 +26,9 @@ MAX_BYTES = 5_900
 MAX_CHANNEL = 63
 """PostgreSQL refuses longer names."""
 NOTIFY = "SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload"
-POOLED = "a notification to itself did not arrive; hints need a direct connection, or a pooler in session mode"
+NO_OWN_NOTIFICATION = (
+    "a notification to itself did not arrive; hints need a direct connection, or a pooler in session mode"
+)
 
 
 class PostgresTransport:
@@ -80,7 +82,7 @@ def reason_of(error: Exception) -> str:
 
 
 class PostgresLink:
-    """One connection to PostgreSQL. Its statements follow each other; none is sent while another is under way."""
+    """One connection to PostgreSQL. It has one statement under way at a time."""
 
     def __init__(self, connection: Any, receive: Receive, lost: Lost) -> None:
         self._connection: asyncpg.Connection[asyncpg.Record] = connection
@@ -137,7 +139,7 @@ class PostgresLink:
             async with asyncio.timeout(CarrierTiming().answer / 2):
                 await self._probe_arrived.wait()
         except TimeoutError:
-            raise LinkError(POOLED) from None
+            raise LinkError(NO_OWN_NOTIFICATION) from None
 
     async def _execute(self, channel: str, payloads: list[str]) -> None:
         try:

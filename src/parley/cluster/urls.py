@@ -18,7 +18,7 @@ def open_hints(url: str | None, store_url: str) -> ConnectedHints | None:
     """What carries hints between the processes on a store, not opened yet; None: nothing does.
 
     `url` is a nats:// or tls:// URL, `postgres` for notifications of the store's own database, or `none`. Without it,
-    a store in PostgreSQL is used itself, and other stores need nothing.
+    a store in PostgreSQL carries them itself, and there are none for other stores.
 
     Raises:
         ValueError: the URL is invalid, or `postgres` is given and the store is not in PostgreSQL.
@@ -29,14 +29,14 @@ def open_hints(url: str | None, store_url: str) -> ConnectedHints | None:
     if url is None:
         url = "postgres" if is_postgres else "none"
     if url.startswith(("nats://", "tls://")):
-        _need("nats", "NATS", "pip install 'parley-a2a[nats]'")
+        _require_package("nats", "NATS", "pip install 'parley-a2a[nats]'")
         from parley.cluster.nats import NatsTransport
 
         return ConnectedHints(NatsTransport(url))
     if url == "postgres":
         if not is_postgres:
             raise ValueError("Invalid cluster: 'postgres' needs a store in PostgreSQL. Write nats://host:port or none.")
-        _need("asyncpg", "PostgreSQL", "pip install 'parley-a2a[postgres]'")
+        _require_package("asyncpg", "PostgreSQL", "pip install 'parley-a2a[postgres]'")
         from parley.cluster.postgres_notify import PostgresTransport
 
         return ConnectedHints(PostgresTransport(store_url))
@@ -46,6 +46,6 @@ def open_hints(url: str | None, store_url: str) -> ConnectedHints | None:
     raise ValueError(f"Invalid cluster: {shown!r}. Write {ALLOWED}.")
 
 
-def _need(package: str, what: str, cure: str) -> None:
+def _require_package(package: str, service: str, command: str) -> None:
     if find_spec(package) is None:
-        raise MissingPackageError(f"The client of {what} is not installed: {cure}")
+        raise MissingPackageError(f"The client of {service} is not installed: {command}")

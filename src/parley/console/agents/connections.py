@@ -47,16 +47,16 @@ MOST_STATES = 2_000
 ERROR_SECONDS = 2.0
 """How long an agent that could not be reached is not tried again, while pages ask for it at once."""
 
-ReachState: TypeAlias = Literal["ready", "needs_login", "unreachable", "unknown"]
+ReachabilityState: TypeAlias = Literal["ready", "needs_login", "unreachable", "unknown"]
 
 _Key: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class Reachability:
     """What is known of an agent since it was last called."""
 
-    state: ReachState = "unknown"
+    state: ReachabilityState = "unknown"
     error: str | None = None
     version: str = ""
     binding: str = ""
@@ -67,7 +67,7 @@ class Reach:
     at: float = 0.0
 
 
-UNKNOWN = Reach()
+UNKNOWN = Reachability()
 
 
 class RemoteConnections:
@@ -78,14 +78,14 @@ class RemoteConnections:
         self.policy = RemotePolicy.of(console.settings)
         self._open: OrderedDict[_Key, RemoteConnection] = OrderedDict()
         self._ledgers: OrderedDict[_Key, Ledger] = OrderedDict()
-        self._reached: OrderedDict[_Key, Reach] = OrderedDict()
+        self._reachability: OrderedDict[_Key, Reachability] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
         self._reaper: asyncio.Task[None] | None = None
         console.sessions.on_end(self.end_session)
 
-    def reach(self, session: Session, agent_id: str) -> Reach:
+    def reachability(self, session: Session, agent_id: str) -> Reachability:
         """What is known of an agent of a session."""
-        return self._reached.get((session.id, agent_id), UNKNOWN)
+        return self._reachability.get((session.id, agent_id), UNKNOWN)
 
     @asynccontextmanager
     async def using(self, session: Session, entry: RemoteAgentEntry) -> AsyncGenerator[OpenAgent]:
@@ -104,7 +104,7 @@ class RemoteConnections:
                 found = await connection.open()
             except Exception as error:
                 raise await self._failed(connection, error) from error
-            self._note(connection, _reached(found, has_login=bool(connection.logins.all())))
+            self._note(connection, _reachability_of(found, has_login=bool(connection.logins.all())))
             yield found
         finally:
             connection.active -= 1
@@ -117,11 +117,11 @@ class RemoteConnections:
         self._close_soon(connection)
         if not isinstance(error, ParleyError):
             logger.error("A remote agent could not be opened", exc_info=error)
-            self._note(connection, Reach("unreachable", "The agent could not be opened; see the server's log"))
+            self._note(connection, Reachability("unreachable", "The agent could not be opened; see the server's log"))
             return ConsoleError("internal", "The agent could not be opened; see the server's log")
-        reach = failed_reach(error, self.policy)
-        self._note(connection, reach)
-        return ConsoleError("agent_error", reach.error or "The agent cannot be reached")
+        reachability = reachability_after(error, self.policy)
+        self._note(connection, reachability)
+        return ConsoleError("agent_error", reachability.error or "The agent cannot be reached")
 
     def _connection(self, session: Session, entry: RemoteAgentEntry) -> RemoteConnection:
         key = (session.id, entry.id)
@@ -130,7 +130,7 @@ class RemoteConnections:
             self._open.move_to_end(key)
             found.logins.follow(logins_of(session, found.origin))
             return found
-        before = self._reached.get(key, UNKNOWN)
+        before = self._reachability.get(key, UNKNOWN)
         if before.state == "unreachable" and time.monotonic() - before.at < ERROR_SECONDS:
             raise ConsoleError("agent_error", before.error or "The agent cannot be reached")
         self._make_room(session.id)
@@ -165,43 +165,43 @@ class RemoteConnections:
             raise ConsoleError("rate_limited", message, headers=((b"retry-after", b"5"),))
         self._close_soon(self._open.pop(idle))
 
-    def _note(self, connection: RemoteConnection, reach: Reach) -> None:
-        self.note(connection.session.id, connection.entry.id, reach)
+    def _note(self, connection: RemoteConnection, reachability: Reachability) -> None:
+        self.note(connection.session.id, connection.entry.id, reachability)
 
-    def note(self, session_id: str, agent_id: str, reach: Reach) -> None:
+    def note(self, session_id: str, agent_id: str, reachability: Reachability) -> None:
         """Remember what was found out about an agent."""
         key = (session_id, agent_id)
-        before = self._reached.get(key, UNKNOWN)
-        if reach.state == "ready" and before.state == "needs_login":
+        before = self._reachability.get(key, UNKNOWN)
+        if reachability.state == "ready" and before.state == "needs_login":
             # The card is public; only a call shows that credentials are accepted.
-            reach = Reach("needs_login", before.error, *_facts(reach))
-        self._reached[key] = reach
-        self._reached.move_to_end(key)
-        if len(self._reached) > MOST_STATES:
-            self._reached.popitem(last=False)
+            reachability = Reachability("needs_login", before.error, *_facts(reachability))
+        self._reachability[key] = reachability
+        self._reachability.move_to_end(key)
+        if len(self._reachability) > MOST_STATES:
+            self._reachability.popitem(last=False)
 
     def answered(self, session: Session, entry: RemoteAgentEntry, *, is_refused: bool) -> None:
         """The agent has answered a request, or refused its credentials."""
         key = (session.id, entry.id)
-        before = self._reached.get(key, UNKNOWN)
+        before = self._reachability.get(key, UNKNOWN)
         if is_refused and before.state != "needs_login":
-            self._reached[key] = Reach("needs_login", "The agent requires a login", *_facts(before))
+            self._reachability[key] = Reachability("needs_login", "The agent requires a login", *_facts(before))
         elif not is_refused and before.state == "needs_login":
-            self._reached[key] = Reach("ready", None, *_facts(before))
+            self._reachability[key] = Reachability("ready", None, *_facts(before))
 
     # --- the end of connections ---------------------------------------------------------------------------------------
 
     async def drop(self, session: Session, agent_id: str) -> None:
         """Close the connection of a session to an agent, because its credentials have changed or it was removed."""
         key = (session.id, agent_id)
-        self._reached.pop(key, None)
+        self._reachability.pop(key, None)
         connection = self._open.pop(key, None)
         if connection is not None:
             await connection.close()
 
     def end_session(self, session_id: str) -> None:
         """Close everything of a session."""
-        for keyed in (self._ledgers, self._reached):
+        for keyed in (self._ledgers, self._reachability):
             for key in [key for key in keyed if key[0] == session_id]:
                 del keyed[key]
         for key in [key for key in self._open if key[0] == session_id]:
@@ -237,13 +237,13 @@ class RemoteConnections:
             await asyncio.wait(self._closing)
 
 
-def failed_reach(error: ParleyError, policy: RemotePolicy) -> Reach:
+def reachability_after(error: ParleyError, policy: RemotePolicy) -> Reachability:
     """What an error of a connection says about the agent."""
     message = error.message.replace(HINT, f". {policy.hint}".rstrip() if policy.hint else "")
     is_refused = isinstance(error, CredentialsError | UnauthenticatedError | PermissionDeniedError)
     if isinstance(error, DiscoveryError):  # a private card is answered with 401 or 403
         is_refused = any(f"answers {status}" in message for status in (401, 403))
-    return Reach("needs_login" if is_refused else "unreachable", message[:1_000], at=time.monotonic())
+    return Reachability("needs_login" if is_refused else "unreachable", message[:1_000], at=time.monotonic())
 
 
 def requires_login(card: AgentCard) -> bool:
@@ -251,10 +251,10 @@ def requires_login(card: AgentCard) -> bool:
     return bool(card.security) and all(card.security)
 
 
-def _reached(found: OpenAgent, *, has_login: bool) -> Reach:
+def _reachability_of(found: OpenAgent, *, has_login: bool) -> Reachability:
     card = found.agent.own_card
     is_open = has_login or not requires_login(card)
-    return Reach(
+    return Reachability(
         "ready" if is_open else "needs_login",
         None if is_open else "The agent requires a login",
         found.version,
@@ -267,5 +267,5 @@ def _reached(found: OpenAgent, *, has_login: bool) -> Reach:
     )
 
 
-def _facts(reach: Reach) -> tuple[str, str, str, str, int, bool, float]:
-    return reach.version, reach.binding, reach.name, reach.description, reach.skills, reach.streams, reach.at
+def _facts(of: Reachability) -> tuple[str, str, str, str, int, bool, float]:
+    return of.version, of.binding, of.name, of.description, of.skills, of.streams, of.at

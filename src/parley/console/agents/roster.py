@@ -139,20 +139,20 @@ class Roster:
 
     def view_remote(self, session: Session, entry: RemoteAgentEntry, *, is_added: bool = False) -> ListedAgent:
         """An agent elsewhere, as far as it is known."""
-        reach = self._connections.reach(session, entry.id)
+        reachability = self._connections.reachability(session, entry.id)
         return ListedAgent(
             id=entry.id,
-            name=_line(reach.name or entry.name or entry.address, MOST_NAME),
-            description=_line(reach.description or entry.description, MOST_DESCRIPTION),
+            name=_line(reachability.name or entry.name or entry.address, MOST_NAME),
+            description=_line(reachability.description or entry.description, MOST_DESCRIPTION),
             kind="catalog" if entry.catalog else "remote",
             url=f"{REMOTE_PATH}{entry.id}",
             address=entry.address,
-            version=reach.version,
-            binding=reach.binding,
-            state=reach.state,
-            error=None if reach.error is None else _line(reach.error, 1_000),
-            skills=reach.skills or entry.skills,
-            streams=reach.streams,
+            version=reachability.version,
+            binding=reachability.binding,
+            state=reachability.state,
+            error=None if reachability.error is None else _line(reachability.error, 1_000),
+            skills=reachability.skills or entry.skills,
+            streams=reachability.streams,
             is_added=is_added,
         )
 

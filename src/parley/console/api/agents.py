@@ -21,7 +21,7 @@ from parley.console.agents.card_report import (
 )
 from parley.console.agents.catalogs import find_target
 from parley.console.agents.connection import session_credentials
-from parley.console.agents.connections import RemoteConnections, failed_reach, requires_login
+from parley.console.agents.connections import RemoteConnections, reachability_after, requires_login
 from parley.console.agents.login import AgentLogins, LoginBody, LoginView, OAuthAnswer
 from parley.console.agents.logins import in_memory, logins_of
 from parley.console.agents.mount import call_remote
@@ -85,9 +85,9 @@ async def add_agent(call: ConsoleCall) -> ConsoleAnswer:
     except ParleyError as error:
         if isinstance(error, ConsoleError):
             raise
-        reach = failed_reach(error, connections.policy)
+        reachability = reachability_after(error, connections.policy)
         code = "agent_error" if isinstance(error, ClientError) else "bad_request"
-        raise ConsoleError(code, reach.error or "The agent cannot be reached", path="$.url") from error
+        raise ConsoleError(code, reachability.error or "The agent cannot be reached", path="$.url") from error
     if target.agent is not None:
         await added.add_agent(call.session, target.agent)
         await connections.drop(call.session, target.agent.id)
@@ -133,7 +133,7 @@ async def _remote_details(call: ConsoleCall) -> AgentDetails:
     connections = call.console.shared(RemoteConnections)
     report = await _remote_report(call, entry)
     if report.error is not None:
-        connections.note(call.session.id, entry.id, failed_reach(report.error, connections.policy))
+        connections.note(call.session.id, entry.id, reachability_after(report.error, connections.policy))
     else:
         try:
             async with connections.using(call.session, entry):

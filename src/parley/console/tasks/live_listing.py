@@ -21,7 +21,7 @@ from parley.console.tasks.rows import TaskRow, rows_of
 from parley.console.tasks.summaries import Summaries
 from parley.stores.interface import TaskHead, TaskKey
 
-MOST_TOLD = 20_000
+MOST_REMEMBERED = 20_000
 """Tasks of which a channel remembers whether the page shows them."""
 
 SEARCH_PAUSE_SECONDS = 1.0
@@ -74,7 +74,7 @@ class _Changes:
         self._access = access
         self._listing = listing
         self._wanted = wanted
-        self._told: OrderedDict[TaskKey, bool] = OrderedDict()
+        self._shown: OrderedDict[TaskKey, bool] = OrderedDict()
         """Whether the page was told last that a task is in the list."""
 
     async def sort(self, changed: Mapping[TaskKey, TaskHead | None]) -> tuple[list[TaskHead], list[str]]:
@@ -82,7 +82,7 @@ class _Changes:
         candidates = [head for head in changed.values() if head is not None and self._wanted.matches(head)]
         shown = await self._listing.matching(candidates)
         keys = {head.key for head in shown}
-        removed = [key for key in changed if key not in keys and self._told.get(key, True)]
+        removed = [key for key in changed if key not in keys and self._shown.get(key, True)]
         for key in keys:
             self._note(key, is_shown=True)
         for key in removed:
@@ -91,7 +91,7 @@ class _Changes:
         return shown, [key.task_id for key in removed]
 
     def _note(self, key: TaskKey, *, is_shown: bool) -> None:
-        self._told[key] = is_shown
-        self._told.move_to_end(key)
-        if len(self._told) > MOST_TOLD:
-            self._told.popitem(last=False)
+        self._shown[key] = is_shown
+        self._shown.move_to_end(key)
+        if len(self._shown) > MOST_REMEMBERED:
+            self._shown.popitem(last=False)

@@ -39,14 +39,14 @@ NodeKind = Literal[
 ]
 
 HOST_PREFIX = "x-arbiter."
-"""What the metadata of artifacts begin with in which a host tells what its agents do."""
+"""The prefix of metadata in artifacts with which a host reports what its agents do."""
 
 MODEL_CALL = "model call "
 COMMAND = " command "
-"""What the names of steps say that a host takes: `model call 1`, `call 1 command 2`."""
+"""Parts of the names of a host's steps: `model call 1`, `call 1 command 2`."""
 
 HIDDEN_VALUES = ("parley", "urn:", "constitution")
-"""What the names of values begin with that a host keeps for itself."""
+"""Prefixes of the names of values that a host keeps for itself."""
 
 MAX_NAME = 200
 
@@ -114,7 +114,7 @@ class TaskNodes:
                 self._progress(event, stored)
             case ArtifactUpdate():
                 self._chunks.setdefault(event.artifact.artifact_id, []).append(self._last_at)
-                self._tell(event, stored)
+                self._read_tool_call(event, stored)
             case NoteAdded():
                 self._note(event)
             case QuestionAsked():
@@ -232,8 +232,8 @@ class TaskNodes:
 
     # --- what a host tells --------------------------------------------------------------------------------------------
 
-    def _tell(self, event: ArtifactUpdate, stored: StoredEvent) -> None:
-        """The name and the outcome of a tool call, which follow it. Some calls are not steps."""
+    def _read_tool_call(self, event: ArtifactUpdate, stored: StoredEvent) -> None:
+        """Read the name and the outcome of a tool call, which follow the call. Some calls are not steps."""
         markers = event.metadata or event.artifact.metadata
         if f"{HOST_PREFIX}tool_call" not in markers or not event.artifact.parts:
             return
@@ -316,7 +316,7 @@ class TaskNodes:
             self._sleeps = None
 
     def _end_open(self, state: TaskState, at: datetime | None) -> None:
-        """What had not ended when the task did."""
+        """End the nodes that are open when the task ends."""
         for node in self.nodes[1:]:
             if node.ended_at is None:
                 node.ended_at = at

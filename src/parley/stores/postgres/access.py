@@ -78,7 +78,7 @@ class PostgresAccess:
             await asyncio.sleep(0.1)
 
     async def close(self) -> None:
-        """Write what is queued, end the reads under way, and let go of the database."""
+        """Write what is queued, end the reads under way, and close the connections."""
         await self._writer.stop()
         await self._readers.close()
 
@@ -90,11 +90,11 @@ class PostgresAccess:
     # --- changes ------------------------------------------------------------------------------------------------------
 
     def append(self, append: Append) -> asyncio.Future[None]:
-        """Put an append to a task in line; the future is done when it is durable."""
+        """Queue an append to a task; the future is done when it is durable."""
         return self._writer.submit(append)
 
     def write_records(self, write: RecordsWrite) -> asyncio.Future[None]:
-        """Put changes of records in line."""
+        """Queue changes of records."""
         return self._writer.submit(write)
 
     async def submit(
@@ -115,7 +115,7 @@ class PostgresAccess:
     # --- reads --------------------------------------------------------------------------------------------------------
 
     async def fetch(self, statement: str, *values: Any, is_urgent: bool = False) -> Sequence[Row]:
-        """The rows of a statement, beside the writer; if it is urgent, beside all other reads, too."""
+        """The rows of a statement, on a connection for reads; if it is urgent, on the one for urgent reads."""
         rows = await self._readers.run(lambda connection: connection.fetch(statement, *values), is_urgent=is_urgent)
         return cast(Sequence[Row], rows)  # what asyncpg calls a record is a sequence
 
@@ -129,14 +129,14 @@ class PostgresAccess:
         return await self._readers.run(lambda connection: connection.fetchval(statement, *values))
 
     async def delete_old(self, statement: str, *values: Any) -> int:
-        """How much a statement of retention has deleted. It may take longer than a read: no caller waits for it."""
-        return await self._at_length(statement, values, seconds=DELETING_SECONDS)
+        """Run a statement of retention, and return how much it deleted. It may take long: no caller waits for it."""
+        return await self._fetch_value_within(statement, values, seconds=DELETING_SECONDS)
 
     async def scan(self, statement: str, *values: Any) -> Any:
         """The first value of a statement that reads whole tables, as a store may have to when it is opened."""
-        return await self._at_length(statement, values, seconds=SCANNING_SECONDS)
+        return await self._fetch_value_within(statement, values, seconds=SCANNING_SECONDS)
 
-    async def _at_length(self, statement: str, values: Sequence[Any], *, seconds: float) -> Any:
+    async def _fetch_value_within(self, statement: str, values: Sequence[Any], *, seconds: float) -> Any:
         async def run(connection: asyncpg.Connection) -> Any:
             await connection.execute(f"BEGIN; SET LOCAL statement_timeout = '{seconds}s'")
             try:

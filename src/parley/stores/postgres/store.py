@@ -52,7 +52,7 @@ class PostgresStore:
         Raises:
             StoreError: it is not the URL of a PostgreSQL database.
         """
-        self._is_for_work = migrates
+        self._reads_secrets = migrates  # `parley cluster` opens a store without migrating, and reads no secrets
         self._access = PostgresAccess(parse_address(url), readers=readers, patience=patience, migrates=migrates)
         self.sealer = Sealer()
         self.tasks: TaskLog = PostgresTasks(self._access, self.sealer)
@@ -72,8 +72,8 @@ class PostgresStore:
             StoreUnavailableError: that is not possible; the message says why and what to do.
         """
         await self._access.open()
-        if not self._is_for_work:
-            return  # what such a store is opened for reads no secrets
+        if not self._reads_secrets:
+            return
         try:
             await self.secrets.open()
         except BaseException:
@@ -81,7 +81,7 @@ class PostgresStore:
             raise
 
     async def close(self) -> None:
-        """Write what is queued, end the reads under way, and let go of the database."""
+        """Write what is queued, end the reads under way, and close the connections."""
         await self.secrets.close()
         await self._access.close()
 
