@@ -1,4 +1,4 @@
-"""Hints over a connection, whatever it is made of: NATS, PostgreSQL or a local socket.
+"""Hints over a connection of any kind: to NATS, to PostgreSQL, or a local socket.
 
     hints = ConnectedHints(NatsTransport("nats://localhost:4222"))
 
@@ -48,7 +48,7 @@ class Link(Protocol):
 
 
 class HintTransport(Protocol):
-    """What connections are made with."""
+    """Makes connections of one kind."""
 
     max_bytes: int
     """How long a message may be."""

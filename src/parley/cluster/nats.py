@@ -74,7 +74,7 @@ def parse_nats_url(url: str) -> NatsAddress:
 
 
 def _host_and_port(text: str) -> str:
-    """`host` → `host:4222`, `[::1]:4223` → the same. What is neither may be a part of a password."""
+    """`host` → `host:4222`, `[::1]:4223` → the same. Anything else may be part of a password: no error quotes it."""
     found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?", text)
     if found is None or (found[2] and not 0 < int(found[2]) < 65536):
         raise ValueError(f"Invalid host in a NATS URL. Write {EXAMPLE}")
@@ -120,7 +120,7 @@ class NatsTransport:
         address, client = self._address, link.client
 
         def checked(secret: str | None) -> str | None:
-            """The client asks for a secret when it is to be sent."""
+            """The client calls this just before it sends a secret."""
             if address.needs_tls:
                 check_tls(client)
             return secret

@@ -47,7 +47,7 @@ class Pending:
         self._must_look = True
 
     def take(self) -> Sequence[AnyHint]:
-        """What waits, which does not wait any longer."""
+        """Remove the hints that wait, and return them."""
         if self._must_look:
             self._must_look = False
             return [LookHint()]

@@ -1,8 +1,8 @@
 """Hints between processes of one machine, over Unix datagram sockets in a folder: no server is needed.
 
 Each process binds a socket of its own and sends to all others that it finds there. A process that does not read fast
-enough misses messages; it is told to look as soon as it takes one again. Only the user whose processes they are may
-enter the folder.
+enough misses messages; it is told to look as soon as it takes one again. Only the user who runs
+the processes may enter the folder.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ _encoder = msgspec.json.Encoder()
 
 
 class Console:
-    """One for each server. `shared(Kind)` is how the parts of the console keep what is not of one session."""
+    """The console of one server. Its parts keep what all sessions share with `shared(Kind)`."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Links that log a browser in once: `/console/#once=CODE`.
 
 A code stands in the fragment of a URL, which browsers send to no server. The store keeps its hash, what it is for and
-until when. To use a code deletes that first, so that the code is worth nothing in histories and logs, at any replica.
+until when. Using a code deletes that record first, so a code in a history or a log is worthless, at any replica.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class ServedBackend:
         )
 
     def require(self, caller: ConsoleCaller, right: Right) -> None:
-        """Whom the server admits may do everything."""
+        """Every caller whom the server admits may do everything."""
 
     def owners(self, caller: ConsoleCaller) -> OwnerFilter:
         """The caller's own tasks. Without a tenant of its own, a caller may name any."""

@@ -2,8 +2,8 @@
 
 A session holds the credentials with which its requests are authenticated, and values of the console's parts under their
 names (agents that were added, credentials for remote agents). It is a record in the store, so it survives restarts and
-works at every replica; who reads the store cannot read it. A session without content has no record: to begin one costs
-nothing. Every request reads the record, so that a session that was ended elsewhere is refused at once.
+works at every replica; a reader of the store cannot decrypt it. A session without content has no record, so beginning
+one costs nothing. Every request reads the record, so that a session that was ended elsewhere is refused at once.
 
 A second record, among those of its caller, counts the sessions of each: a caller who logs in without end loses sessions
 of its own, and others keep theirs.

@@ -23,7 +23,7 @@ from parley.protocol.jsonvalue import JsonValue
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
-"""The least time between two looks at the folder, so that a busy server does not look at every signature."""
+"""The least time between two looks at the folder, so that a busy server does not look for every signature."""
 
 KeyChange: TypeAlias = Literal["key-published", "key-current", "key-withdrawn"]
 """What happened to a key, as this process has seen it."""

@@ -22,7 +22,8 @@ LEAD = timedelta(minutes=10)
 Parley's own keep a set for 10 at most."""
 
 OVERLAP = timedelta(days=1)
-"""How long the key before it stays published afterwards: longer than any cache keeps a card, and a token is valid."""
+"""How long the key before it stays published afterwards: longer than any cache keeps a card, and longer
+than a token is valid."""
 
 
 class KeyState(StrEnum):

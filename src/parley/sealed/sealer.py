@@ -1,8 +1,8 @@
 """Encrypts texts for a store and decrypts them: AES-256-GCM, with one key for writing and several for reading.
 
 An encrypted text is `parley-sealed.1.KEY.DATA`: the version of the format, the id of the key, and base64url of a nonce
-of 12 bytes and the ciphertext with its tag. It is bound to where it stands: to decrypt it takes the same place
-(the kind of row, its key, the field), so that a value that was moved to another row cannot be read there.
+of 12 bytes and the ciphertext with its tag. It is bound to its place: the kind of row, its key and the
+field. Decryption needs the same place, so a value that was moved to another row cannot be read there.
 
 Plain texts are read as they are, since stores of earlier releases hold them. Without a key, texts stay plain.
 """

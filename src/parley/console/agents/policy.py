@@ -1,4 +1,4 @@
-"""Where sessions may call agents, and what an agent may lead the server to.
+"""Which agents sessions may call, and which URLs an agent may make the server call.
 
 On a console that only this machine reaches, a person may name any host: people debug agents of their own. On a shared
 server, a URL that a person enters is as foreign as one in a card: its host must be public and use TLS, unless the

@@ -110,7 +110,7 @@ class Checks:
             state = "failed" if report is None else "done"
             ended = structs.replace(check.record, state=state, error=error, counts=_counts(report), beat_at=time.time())
             await self._records.finish(ended, report)
-            check.record = ended  # only now: who sees that it has ended reads its report
+            check.record = ended  # only now: a page that sees the end reads the report
         except ParleyError as error:
             logger.error("A check could not be kept: %s", error)
         finally:

@@ -1,4 +1,4 @@
-"""To whom a check belongs."""
+"""Which session or caller owns a check."""
 
 from __future__ import annotations
 

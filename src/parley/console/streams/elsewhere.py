@@ -2,7 +2,7 @@
 
 A balancer may send the requests of one page to any replica. A process that gets such a request for a page that it does
 not have writes it into the store, encrypted with the key of the session, and hints at it; the process with the page
-looks when there is a hint, and now and again without one. A store that one process has to itself needs none of this.
+looks when there is a hint, and at intervals without one. A store that one process has to itself needs none of this.
 """
 
 from __future__ import annotations

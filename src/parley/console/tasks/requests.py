@@ -1,6 +1,6 @@
 """A message as each dialect and binding would send it: as HTTP, as a curl command, and as Python.
 
-Each has a new id, because an agent takes a message with the id of another one for a repeat. It is without what a host
+Each has a new id, because an agent treats a message with a known id as a repeat. It is without what a host
 has added to it, and without large files.
 """
 
@@ -32,7 +32,7 @@ MAX_ARGUMENT = 100_000
 """Characters of a body on a command line, of which Linux takes 131,072 in one argument."""
 
 HOST_MEMBERS = "urn:parley:host-"
-"""What the members of metadata begin with that a host adds, and takes from no other."""
+"""The prefix of members of metadata that a host adds, and accepts from no caller."""
 
 
 class RequestForm(Struct, frozen=True, kw_only=True):

@@ -1,1 +1,1 @@
-"""Webhooks: registered here, told of events from the outbox, retried when they fail."""
+"""Webhooks: their registration, the delivery of events from the outbox, and retries."""

@@ -57,8 +57,8 @@ class Backlog:
         self._held: dict[TaskKey, dict[str, PendingWebhook]] = {}
         self._held_of: Counter[Owner] = Counter()
         self._number = 0
-        self._unread: OrderedDict[Owner, TaskKey | None] = OrderedDict()  # and after which task to read
-        self._skipped: set[Owner] = set()  # those with webhooks before that task which found no room
+        self._unread: OrderedDict[Owner, TaskKey | None] = OrderedDict()  # owners with more, and the task to read after
+        self._skipped: set[Owner] = set()  # of these, owners with webhooks before that task that did not fit
 
     def __len__(self) -> int:
         return self._number

@@ -146,7 +146,7 @@ class Webhooks:
         return await self._rewind(key, config_id, after if after is not None else sys.maxsize)
 
     async def resume(self, key: TaskKey, config_id: str) -> bool:
-        """Call a webhook now that is paused or waits for its next attempt. Return False if there is no such webhook."""
+        """Call a webhook at once, also if it is paused or waits for its next attempt. Return False if there is none."""
         return await self._rewind(key, config_id, sys.maxsize)
 
     async def _rewind(self, key: TaskKey, config_id: str, seq: int) -> bool:

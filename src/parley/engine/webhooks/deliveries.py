@@ -113,7 +113,7 @@ class Deliveries:
         self._swept_to: Owner | None = None
         self._wakes_at: float | None = None
 
-    # --- life ---------------------------------------------------------------------------------------------------------
+    # --- start and stop -----------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Begin to deliver, first what an earlier process left undelivered."""
@@ -369,7 +369,7 @@ class Deliveries:
             if self._must_yield(turn):
                 return 0.0
             error, seconds = await self._send(turn, webhook, notification)
-            # A call says nothing of a config that came during it, and counts no more once the webhook was resumed.
+            # The failure does not count if the webhook was registered again or resumed during the call.
             if error is not None and (pending.config_replaced or await self._was_resumed(pending, failure)):
                 self._outcomes.observe(notification, "retried", seconds)
                 return 0.0

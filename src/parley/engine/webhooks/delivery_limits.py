@@ -25,7 +25,7 @@ class DeliveryLimits:
     longest_pause: float = 3_600.0
     """No pause between two attempts is longer, even if the webhook asks for it."""
     turn_events: int = 20
-    """Events told in one turn, before other webhooks of the same owner or host get theirs."""
+    """Events sent in one turn, before other webhooks of the same owner or host get theirs."""
     turn_seconds: float = 1.0
     """A turn that has taken so long ends with its next answer, however many events are left."""
     in_memory: int = 10_000

@@ -1,7 +1,7 @@
 """What callers may see of the deliveries to their webhooks, and ask for: sending events again, and resuming.
 
-These operations are not part of A2A. Every one looks for a task of the caller with the agent first: what another owner,
-tenant or agent has does not exist.
+These operations are not part of A2A. Each first looks for the task among those of the caller with this agent: a task of
+another owner, tenant or agent looks like one that does not exist.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class DeliveryOperations:
         return webhook
 
     async def redeliver(self, task_id: str, config_id: str, caller: Caller, *, after: int | None = None) -> Webhook:
-        """Send the events after a number again; without one, from the first dead letter on. Returns how it is then.
+        """Send the events after a number again; without one, from the first dead letter on. Returns the webhook then.
 
         Raises:
             TaskNotFoundError: the caller has no such task, or the task no such webhook.
@@ -111,7 +111,7 @@ class DeliveryOperations:
         return await self._changed(webhook, caller, "redelivered")
 
     async def resume(self, task_id: str, config_id: str, caller: Caller) -> Webhook:
-        """Call a webhook now that is paused or waits for its next attempt. Returns how it is then.
+        """Call a webhook at once, although it is paused or waits for its next attempt. Returns the webhook after that.
 
         Raises:
             TaskNotFoundError: the caller has no such task, or the task no such webhook.

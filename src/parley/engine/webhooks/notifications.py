@@ -1,4 +1,4 @@
-"""What webhooks are told: in 1.0 each update itself, before that the task as it stood at each change of its state."""
+"""What is sent to webhooks: in 1.0 each update itself, in older versions the task after each change of its state."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What becomes of an attempt to deliver an event: it is noted in the store, logged, counted and audited.
 
-`retries` decides; this module acts on it. The text of an error holds no secret of the config, because the sender says
-so; the URL may hold one, so that logs name its host only.
+`retries` decides; this module acts on it. The text of an error holds no secret of the config, as `Sender` demands. The
+URL may hold one, so logs name its host only.
 """
 
 from __future__ import annotations

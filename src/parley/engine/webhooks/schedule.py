@@ -144,7 +144,7 @@ class DeliverySchedule:
     def hurry(self, pending: PendingWebhook) -> None:
         """End the pause of a webhook and that of its host, because a person wants it to be called now.
 
-        What its host has failed to answer counts no more: otherwise the last pause of a host would end without a call.
+        Earlier calls that its host has not answered no longer count: otherwise it could be paused again without a call.
         """
         self.end_pause(pending)
         owner = self._owners.get(pending.key.owner)

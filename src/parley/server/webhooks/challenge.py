@@ -59,7 +59,8 @@ class OwnershipChallenge:
     async def check(self, owner: Owner, url: Url, network: PinnedNetwork, exchange: Exchange) -> bool:
         """Challenge a webhook of an owner, unless it has proven before that it wants notifications.
 
-        Return False if it was not challenged because it is public: then `PublicWithoutProof` must hold for the call.
+        Return False if it was not challenged because it is public: the call must then follow the rules of
+        `PublicWithoutProof`.
 
         Raises what `exchange` raises, and:
             DeliveryError: it has not proven it.

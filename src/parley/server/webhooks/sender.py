@@ -91,7 +91,7 @@ class WebhookSender:
         self._pools: dict[tuple[PinnedNetwork, WebhookCertificate | None], tuple[object, ConnectionPool]] = {}
 
     def _open_networks(self) -> tuple[PinnedNetwork, PinnedNetwork]:
-        """What the policy allows, and what may be called without a challenge."""
+        """The network with all that the policy allows, and the one for calls without a challenge."""
         if self._networks is None:
             self._names = NameResolver(threads=LOOKUPS)
             proxies = Proxies.of_environment() if self._policy.use_proxy else None

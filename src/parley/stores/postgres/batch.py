@@ -110,7 +110,7 @@ class Batch:
             if since is None:
                 self._sends[row[:4]] = row
             else:
-                # The earliest of all: who is refused because of that is tried again alone.
+                # The earliest of all: an append that is refused because of that is tried again alone.
                 self._sends_since = min(since, self._sends_since) if self._new_sends else since
                 self._new_sends[row[:4]] = row
 

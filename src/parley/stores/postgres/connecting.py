@@ -1,7 +1,7 @@
 """Connections to the database, and the settings of their sessions.
 
-The settings are made after connecting, and not when: a pooler such as PgBouncer refuses those that it does not know. A
-setting that the URL names is left as the URL says.
+The settings are made once the connection is open, and not while connecting: a pooler such as PgBouncer refuses startup
+parameters that it does not know. A setting that the URL names is left as the URL says.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OLDEST_VERSION = 14
 SETTINGS = {
     # A process that is paused in the middle of a transaction keeps locks no longer than this: well below a lease.
     "idle_in_transaction_session_timeout": "3s",
-    # Longer than that: who waits for such a process gets its turn.
+    # Longer than that, so that a session that waits for such a process gets the lock.
     "lock_timeout": "5s",
     # Every statement is served by an index. A plan that was made while a table was small would scan it for ever.
     "enable_seqscan": "off",
@@ -45,8 +45,8 @@ REQUIRE_DURABLE = """
 async def connect(address: Address, *, answer_seconds: float, is_writer: bool = False) -> asyncpg.Connection:
     """A connection to a database that can be written.
 
-    A statement ends before `answer_seconds`, after which the caller takes the server for gone: one that works and is
-    slow says so.
+    A statement times out before `answer_seconds`, after which the caller treats the server as gone. So a slow server is
+    reported as slow.
     """
     connection = await connect_to_any(
         address,

@@ -27,7 +27,7 @@ class PostgresLeases:
         self._now = now
 
     async def renew(self, worker: str, *, seconds: float, report: JsonObject | None = None) -> bool:
-        """Let a worker count as alive for this many seconds from now; whether it was asked to drain."""
+        """Let a worker count as alive for this many seconds from now; return whether it was asked to drain."""
         require_names(worker)
         text = None if report is None else encode(report)
         values = (worker, self._moment(), round(seconds * MICROSECONDS), text)

@@ -79,7 +79,7 @@ class PostgresOutbox:
         return [decode_webhook(self._sealer, key, row) for row in rows]
 
     async def claim(self, keys: Sequence[TaskKey], *, holder: str, live: frozenset[str]) -> Sequence[TaskKey]:
-        """Put tasks that are in the outbox of no live worker into that of `holder`; which ones are in it now."""
+        """Put tasks that are in the outbox of no live worker into that of `holder`; return those that are in it now."""
         columns = [list(column) for column in zip(*map(_outbox_key, keys), strict=True)] or [[], [], []]
 
         async def claim(writer: asyncpg.Connection) -> list[TaskKey]:

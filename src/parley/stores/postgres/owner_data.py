@@ -36,7 +36,7 @@ class PostgresOwnerData:
         return [ContextKey(owner, of_agent, context) for of_agent, context in rows]
 
     async def delete_context(self, context: ContextKey) -> int:
-        """Delete all values of a context; how many there were."""
+        """Delete all values of a context; return how many there were."""
         columns = (context.owner.tenant, context.owner.name, context.agent, context.context_id)
 
         async def delete(writer: asyncpg.Connection) -> int:
@@ -54,7 +54,7 @@ class PostgresOwnerData:
         return [(SendKey(message_id, digest), decode_send(*record)) for message_id, digest, *record in rows]
 
     async def delete_sends(self, owner: Owner, sends: Sequence[SendKey]) -> int:
-        """Delete the records of messages; how many there were."""
+        """Delete the records of messages; return how many there were."""
         ids = [send.message_id for send in sends]
         digests = [send.digest for send in sends]
         return await self._access.fetch_value(_STATEMENTS["delete_sends"], owner.tenant, owner.name, ids, digests)

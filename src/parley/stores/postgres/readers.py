@@ -1,4 +1,4 @@
-"""A few connections for reads, and for changes that need no place among the writes. They never wait for the writer.
+"""A few connections for reads, and for changes that need no order among the writes. They never wait for the writer.
 
 They are opened when they are needed. A read whose connection breaks or goes silent is repeated on another one, for
 `patience` seconds at most: it changes nothing, or can be done twice. One of them is for what is urgent, such as leases,
@@ -24,7 +24,7 @@ LONGEST_PAUSE = 0.5
 """Seconds between two attempts."""
 
 URGENT_SECONDS = 2.0
-"""How long something urgent may take, which takes milliseconds: a silent connection must not cost a lease."""
+"""How long something urgent may take; milliseconds are usual. A silent connection must not cost a lease."""
 
 
 class Readers:
@@ -106,7 +106,7 @@ class Readers:
         try:
             async with asyncio.timeout(seconds):
                 result = await query(connection)
-        except TimeoutError:  # a server that is gone without a word: the other connections are to the same one
+        except TimeoutError:  # the server may be gone, and the other connections are to the same one
             for silent in (connection, *self._idle):
                 silent.terminate()
             self._idle.clear()

@@ -1,12 +1,12 @@
 """The schema of a database: numbered migrations, applied once, however many processes start at the same time.
 
 A migration only adds what the release before can live with, and a later one removes what no running release needs any
-more (expand, then contract). Each says in its file which schema is the oldest that a process may know to go on working
-after it. So two releases run side by side during an upgrade, and a process that is too old refuses to start.
+more (expand, then contract). The file of each names the oldest schema whose releases can work with what it leaves. So
+two releases run side by side during an upgrade, and a process that is too old refuses to start.
 
-A migration that waits for a table makes everything wait that comes to the table after it. So it gives up after a
-second, and is tried again when the others have had their turn: a backup that holds a table for hours delays the
-process that migrates, and no other.
+While a migration waits for the lock of a table, every session that comes to the table later waits behind it. So it
+gives up after a second, and is tried again after a pause: a backup that holds a table for hours delays the process that
+migrates, and no other.
 """
 
 from __future__ import annotations

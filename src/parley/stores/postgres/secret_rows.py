@@ -1,4 +1,4 @@
-"""Rows with secrets in PostgreSQL, as they are renewed. What they were before goes with the next VACUUM."""
+"""Rows with secrets in PostgreSQL, as they are encrypted again. The next VACUUM removes their old versions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PostgresSecretRows:
         return [((first, second, third), text) for first, second, third, text in rows]
 
     async def key_ids(self) -> Sequence[str]:
-        """The keys that the store may hold values of."""
+        """The ids of the keys with which values in the store may be encrypted."""
         statement = "SELECT id FROM records WHERE collection = $1 AND tenant = '' ORDER BY id"
         return [key_id for (key_id,) in await self._access.fetch(statement, STORE_KEYS)]
 

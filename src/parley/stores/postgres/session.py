@@ -39,7 +39,7 @@ _STATEMENTS = load_statements("writers")
 ANSWER_SECONDS = 10.0
 """How long a transaction may take; afterwards the connection counts as lost.
 
-A server that is gone without a word is noticed so, at about the time at which a lease expires.
+So a server that has vanished is noticed, at about the time at which a lease expires.
 """
 
 KNOWN_HEADS = 4_096
@@ -158,7 +158,7 @@ class WriterSession:
         return outcomes
 
     async def _lock_tasks(self, jobs: Sequence[Job]) -> None:
-        """Lock together what changes between appends would lock one after the other, in an order of their own."""
+        """Lock the tasks of all jobs in one statement: changes between appends would lock them in another order."""
         changes = [job.change for job in jobs if isinstance(job.change, Change)]
         ids = {job.change.task_id for job in jobs if isinstance(job.change, Append)}
         ids |= {change.task for change in changes if change.task is not None}
@@ -226,7 +226,7 @@ class WriterSession:
             self._heads.popitem(last=False)
 
     async def _reserve_numbers(self, count: int) -> None:
-        """Have numbers for so many new tasks."""
+        """Make sure that there are numbers for this many new tasks."""
         if len(self._numbers) < count:
             first = await self.connection.fetchval(NEXT_NUMBERS)
             self._numbers = range(first, first + NUMBERS_AT_ONCE)
@@ -237,7 +237,7 @@ class WriterSession:
 
 
 async def open_session(address: Address, writer: str) -> WriterSession:
-    """A connection that writes for a process; transactions of the one before have ended then."""
+    """Open a connection that writes for a process. Transactions on its previous connection have ended by then."""
     connection = await connect(address, answer_seconds=ANSWER_SECONDS, is_writer=True)
     try:
         (row,) = await connection.fetch(_STATEMENTS["begin_session"], writer)

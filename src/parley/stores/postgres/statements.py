@@ -1,7 +1,7 @@
 """The statements in `queries/*.sql`, by name, and how parts are joined to one statement.
 
 A file holds statements that begin with a line `-- name: …`. `{head}` in one stands for the columns of a task's head.
-Other names in braces are filled in by the module that uses the statement; nothing of a caller is ever put into a text.
+Other names in braces are filled in by the module that uses the statement; a caller's values are always parameters.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class PostgresTasks:
         self._sealer = sealer
 
     def write(self, write: Write) -> asyncio.Future[None]:
-        """Append events to a task, or create it. It is in line when this returns, and durable when it is awaited.
+        """Append events to a task, or create it. It is queued when this returns, and durable when it is awaited.
 
         Raises:
             ConflictError: `expected_seq` is not the task's last number, or the task exists already.
