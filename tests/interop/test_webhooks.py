@@ -120,7 +120,11 @@ async def test_receivers_that_are_not_ours_understand_what_our_server_signs(kind
             "Standard Webhooks": lambda: StandardWebhooksReceiver(secret),
         }[kind]()
         relay.receiver = theirs.app
-        signs = PushAuthentication(("HMAC",), secret) if kind == "Standard Webhooks" else PushAuthentication(("JWT",))
+        signs = {
+            "the sample of 0.2 and 0.3": PushAuthentication(("JWT",)),
+            "the text of 0.2": PushAuthentication(("Bearer",)),
+            "Standard Webhooks": PushAuthentication(("HMAC",), secret),
+        }[kind]
         async with Client(card_url(url, version), bindings=[Binding.JSONRPC], versions=[version]) as client:
             reply = await client.send(TEXT, push=PushConfig(hook, authentication=signs))
             await theirs.has_got.wait()

@@ -34,6 +34,17 @@ def test_a_mask_that_comes_back_keeps_the_secret() -> None:
     assert not has_mask(STORED)
 
 
+NAMES = ("mTLS", "HMAC", "Bearer")
+LISTED = PushConfig(URL, authentication=PushAuthentication(NAMES, "c"))
+
+
+@pytest.mark.parametrize("names", [NAMES, ("mtls", "hmac"), ("mTLS",)])
+def test_credentials_are_kept_for_the_same_names_of_schemes_or_the_first_of_them(names: tuple[str, ...]) -> None:
+    """A reader of 1.0 sees the first name only."""
+    config = PushConfig(URL, authentication=PushAuthentication(names, MASK))
+    assert with_kept_secrets(config, LISTED).authentication == PushAuthentication(names, "c")
+
+
 @pytest.mark.parametrize(
     ("config", "stored"),
     [
@@ -41,6 +52,12 @@ def test_a_mask_that_comes_back_keeps_the_secret() -> None:
         (masked(STORED), BARE),
         (PushConfig("https://other.example", token=MASK), STORED),
         (PushConfig(URL, authentication=PushAuthentication(("HMAC",), MASK)), STORED),
+        (
+            PushConfig(URL, authentication=PushAuthentication(("mTLS", "Bearer"), MASK)),
+            LISTED,
+        ),  # would send it in plain
+        (PushConfig(URL, authentication=PushAuthentication((*NAMES, "X"), MASK)), LISTED),
+        (PushConfig(URL, authentication=PushAuthentication((), MASK)), STORED),
         (PushConfig(URL, authentication=PushAuthentication(("Bearer",), "c", {"other": MASK})), STORED),
     ],
 )

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import dataclasses
 import hashlib
 import hmac
 import logging
@@ -18,6 +19,7 @@ from starlette.responses import JSONResponse, Response
 
 from parley.engine.webhooks.deliveries import DeliveryError
 from parley.protocol.errors import InvalidParamsError
+from parley.protocol.masking import MASK
 from parley.protocol.push import PushAuthentication, PushConfig
 from parley.protocol.versions import Version
 from parley.server.webhooks.auth_settings import WebhookAuthSettings, parse_webhook_auth
@@ -198,6 +200,134 @@ async def test_a_server_may_sign_all_that_name_no_authentication(authentication:
 def test_a_server_without_a_key_cannot_sign_everything() -> None:
     with pytest.raises(ValueError, match="no key to sign with"):
         WebhookAuthenticator(parse_webhook_auth('sign = "always"'))
+
+
+# --- Bearer without credentials ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", Version)
+async def test_bearer_without_credentials_is_a_token_that_the_server_signs(version: Version) -> None:
+    """The asymmetric key flow of the document of 0.2."""
+    signer, event = KeySigner(), DONE if version is Version.V1_0 else TASK
+    async with webhook() as receiver, WebhookSender(ANYWHERE, authentication=signing(signer)) as sender:
+        await sender.send(notification(receiver.url(), event, version=version, authentication=asking("bearer")))
+        (request,) = receiver.requests
+    assert verified(request.headers["authorization"][7:], signer, audience=receiver.url())["taskId"] == "t-1"
+
+
+@pytest.mark.parametrize("sign", ["when-asked", "always"])
+async def test_bearer_without_credentials_is_the_operators_token_at_a_host_that_has_one(sign: str) -> None:
+    async with authorization_server() as server, webhook() as receiver:
+        settings = dataclasses.replace(oauth_settings(server, receiver), sign=sign)
+        async with WebhookSender(ANYWHERE, authentication=signing(settings=settings)) as sender:
+            await sender.send(notification(receiver.url(), authentication=asking("Bearer")))
+            await sender.send(notification(receiver.url(), authentication=asking("Bearer", "theirs")))
+        issued, given = tokens_of(receiver)
+        (key,) = jwt.PyJWKSet.from_dict({"keys": [one.as_dict(private=False) for one in server.keys]}).keys
+        claims = jwt.decode(issued, key, algorithms=["ES256"], options={"verify_aud": False})
+    assert (claims["sub"], given) == (CLIENT[0], "theirs")
+
+
+async def test_bearer_without_credentials_is_not_the_operators_token_where_others_can_read_it() -> None:
+    signer = KeySigner()
+    config = PushConfig("http://plain.example.com/x", authentication=asking("Bearer"))
+    authenticator = signing(signer, OAUTH)
+    authenticator.check(config)
+    headers = await authenticator.headers(
+        authenticator.call(notification(config.url, authentication=asking("Bearer")), b"")
+    )
+    assert verified(headers["Authorization"][7:], signer, audience=config.url)["jti"] == "t-1:7"
+
+
+async def test_settings_may_be_replaced_while_a_webhook_is_being_called() -> None:
+    bearer, either = asking("Bearer"), PushAuthentication(("HMAC", "Bearer"))
+    authenticator = WebhookAuthenticator()
+    call = authenticator.call(notification(URL, authentication=bearer), b"")
+    headers = await authenticator.headers(call)
+    authenticator.use(OAUTH)
+    authenticator.refused(call, headers)
+    authenticator.check(PushConfig(URL, authentication=either))
+    authenticator.use(WebhookAuthSettings())
+    with pytest.raises(DeliveryError, match="HMAC"):
+        await authenticator.headers(authenticator.call(notification(URL, authentication=either), b""))
+
+
+# --- several names of schemes -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("names", "credentials", "header", "value"),
+    [
+        (("OAuth2", "mTLS", "BASIC"), "c2VjcmV0", "authorization", "BASIC c2VjcmV0"),
+        (("mtls", "APIKEY", "Bearer"), "k-1", "x-api-key", "k-1"),
+        (("JWT", "Bearer"), "b-1", "authorization", "Bearer b-1"),
+        (("Bearer", "HMAC"), HMAC, "authorization", f"Bearer {HMAC}"),
+        (("OAuth2", "hmac", "Bearer"), HMAC, "webhook-id", "t-1:7"),
+        (("Bearer", "HMAC"), None, "authorization", None),
+    ],
+)
+async def test_the_first_name_that_the_server_can_follow_counts(
+    names: tuple[str, ...], credentials: str | None, header: str, value: str | None
+) -> None:
+    authentication = PushAuthentication(names, credentials)
+    async with webhook() as receiver, WebhookSender(ANYWHERE) as sender:
+        config = PushConfig(receiver.url(), authentication=authentication)
+        check_webhook(config, ANYWHERE, version=Version.V0_3, authentication=WebhookAuthenticator())
+        await sender.send(notification(receiver.url(), TASK, version=Version.V0_2, authentication=authentication))
+        (request,) = receiver.requests
+    expected = value.replace("t-1:7", "t-1:0.2:7") if value else None
+    assert request.headers.get(header) == expected
+    found = {"authorization", "x-api-key", "webhook-id"} & set(request.headers)
+    assert found == ({header} if value else set())
+
+
+@pytest.mark.parametrize("names", [("ApiKey", "JWT"), ("HMAC", "Bearer"), ("Custom", "Basic", "bearer")])
+async def test_without_credentials_the_server_signs_if_one_of_the_names_says_so(names: tuple[str, ...]) -> None:
+    signer = KeySigner()
+    authentication = PushAuthentication(names)
+    async with webhook() as receiver, WebhookSender(ANYWHERE, authentication=signing(signer)) as sender:
+        await sender.send(notification(receiver.url(), authentication=authentication))
+        (request,) = receiver.requests
+    assert verified(request.headers["authorization"][7:], signer, audience=receiver.url())["jti"] == "t-1:7"
+
+
+async def test_a_certificate_is_presented_also_if_another_scheme_is_named_before(
+    tmp_path: Path, authority: trustme.CA
+) -> None:
+    write_certificate(tmp_path, authority)
+    async with webhook(tls=receiver_tls(authority)) as receiver:
+        settings = parse_webhook_auth(MTLS.format(port=receiver.port), directory=tmp_path)
+        async with WebhookSender(ANYWHERE, authentication=WebhookAuthenticator(settings)) as sender:
+            told = notification(receiver.url(scheme="https"), authentication=PushAuthentication(("Bearer", "mTLS")))
+            await sender.send(told)
+        assert (len(receiver.certificates), all(receiver.certificates)) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("names", "credentials", "member", "text"),
+    [
+        (("OAuth2", "HMAC", "Bearer"), "s3cret", "credentials", "The secret of HMAC must be"),  # not sent in plain
+        (("mTLS", "Bea\rer"), "b", "schemes[1]", "The name of a scheme must be printable"),
+        (("OAuth2", "mTLS"), None, "schemes[0]", "This server has no OAuth2 settings"),
+        (("HMAC", "Bearer"), None, "credentials", "The secret of HMAC must be"),
+        (("Basic", "Custom"), None, "credentials", "Basic needs credentials"),
+    ],
+)
+def test_where_no_name_can_be_followed_the_error_is_about_the_first_that_the_credentials_suit(
+    names: tuple[str, ...], credentials: str | None, member: str, text: str
+) -> None:
+    config = PushConfig(URL, authentication=PushAuthentication(names, credentials))
+    with pytest.raises(InvalidParamsError) as refusal:
+        check_webhook(config, version=Version.V0_2, authentication=WebhookAuthenticator())
+    assert refusal.value.path == f"$.authentication.{member}"
+    assert refusal.value.message.startswith(text)
+
+
+async def test_a_webhook_without_credentials_that_was_registered_before_they_were_demanded_is_still_called() -> None:
+    async with webhook() as receiver, WebhookSender(ANYWHERE) as sender:
+        for name in ("ApiKey", "Basic"):
+            await sender.send(notification(receiver.url(), authentication=asking(name)))
+        assert [{"authorization", "x-api-key"} & set(each.headers) for each in receiver.requests] == [set(), set()]
 
 
 # --- HMAC -------------------------------------------------------------------------------------------------------------
@@ -430,6 +560,9 @@ def secret_of(length: int) -> str:
 
 
 REFUSED: list[tuple[str, str | None, str, str, str]] = [
+    ("ApiKey", None, URL, "credentials", "ApiKey needs credentials"),
+    ("basic", None, URL, "credentials", "Basic needs credentials"),
+    ("Basic", "", URL, "credentials", "Basic needs credentials"),
     ("ApiKey", "k\r\ny: z", URL, "credentials", "An API key must be printable ASCII, up to 8192 characters"),
     ("JWT", None, URL, "scheme", "This server has no key to sign tokens for webhooks with"),
     ("jwt", "aud", URL, "scheme", "This server has no key to sign tokens for webhooks with"),
@@ -500,8 +633,10 @@ def test_the_credentials_of_the_operator_go_only_where_the_operator_says(scheme:
         ("JWT", None),
         ("JWT", "audience"),
         ("OAuth2", None),
-        ("ApiKey", None),
+        ("Bearer", None),
+        ("ApiKey", MASK),
         ("Custom", "x"),
+        ("Custom", None),
     ],
 )
 def test_what_the_server_can_do_is_accepted(scheme: str, credentials: str | None) -> None:

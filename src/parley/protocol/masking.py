@@ -2,12 +2,13 @@
 
 A caller that reads a webhook, changes it and registers it again sends masks back. A mask keeps the secret that is
 stored, but only for the same URL: a caller that may not read a secret could otherwise have it sent to a server of its
-own. Credentials are kept for the same scheme only: those of one are not valid in another, which may even send in plain
-what the first never sends.
+own. Credentials are kept for the same schemes only: those of one are not valid in another, which may even send in plain
+what the first never sends. A reader of 1.0 sees the first of several names, and may send it back alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 from msgspec import structs
@@ -70,14 +71,15 @@ def with_kept_secrets(config: PushConfig, stored: PushConfig | None) -> PushConf
 
 
 def _with_kept(given: PushAuthentication, known: PushAuthentication) -> PushAuthentication:
-    if _scheme_of(given) != _scheme_of(known):
+    names, known_names = _lower(given.schemes), _lower(known.schemes)
+    if names != known_names and not (names and known_names[: len(names)] == names):
         known = PushAuthentication(())
     extra = {name: _kept(name, value, known.extra.get(name)) for name, value in given.extra.items()}
     return structs.replace(given, credentials=_kept("credentials", given.credentials, known.credentials), extra=extra)
 
 
-def _scheme_of(authentication: PushAuthentication) -> str:
-    return authentication.schemes[0].lower() if authentication.schemes else ""
+def _lower(names: Sequence[str]) -> list[str]:
+    return [name.lower() for name in names]
 
 
 def _masked(secret: str | None) -> str | None:

@@ -1,18 +1,25 @@
 """Authentication to webhooks: finds the scheme that a webhook's config names in the table of schemes.
 
-Names of schemes compare case-insensitively; those that are not in the table are schemes of HTTP, whose name and
-credentials make the header `Authorization`. The card declares what a server offers with an extension.
+Of several names, the first counts that the server can follow; if it can follow none, the first. Names compare
+case-insensitively; those that are not in the table are schemes of HTTP, whose name and credentials make the header
+`Authorization`. Bearer without credentials asks for a token that the server gets or signs (0.2, "Streaming &
+Asynchronous Operations", the asymmetric key flow). The card declares what a server offers with an extension.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
 from urllib.parse import quote
+
+from msgspec import structs
 
 from parley.engine.webhooks.notifications import Notification
 from parley.network.urls import parse_url
 from parley.protocol.cards import AgentExtension
+from parley.protocol.errors import InvalidParamsError
 from parley.protocol.extensions import WEBHOOK_AUTH
 from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.push import PushConfig
@@ -33,6 +40,21 @@ from parley.server.webhooks.schemes import (
 )
 from parley.server.webhooks.signing_threads import SigningThreads
 from parley.server.webhooks.webhook_tokens import WebhookTokens
+
+MAX_NAMES = 16
+"""How many names of schemes are considered, for each attempt: more than there are schemes in the table."""
+
+_WITH_CREDENTIALS = {"basic": "Basic", "apikey": "ApiKey"}
+"""Schemes that are nothing without credentials of the caller, and how their names are written. That of HMAC checks its
+secret itself."""
+
+
+class _Choice(NamedTuple):
+    """A scheme of a config, the config with its name alone, and the position of the name in the list."""
+
+    scheme: WebhookScheme
+    config: PushConfig
+    position: int = 0
 
 
 class WebhookAuthenticator:
@@ -100,14 +122,27 @@ class WebhookAuthenticator:
             params=params,
         )
 
+    def check_registration(self, config: PushConfig, *, path: str = "$", version: Version = Version.V1_0) -> None:
+        """Check a config that is registered: as `check` does, and that there are credentials if its scheme needs some.
+
+        Raises:
+            InvalidParamsError: calls to the webhook cannot be authenticated as its config asks.
+        """
+        choice = self._choose(config)
+        name = _WITH_CREDENTIALS.get(_name_of(choice.config))
+        if name is not None and not credentials_of(config):
+            text = f"{name} needs credentials: the server has none of its own for the webhook"
+            raise InvalidParamsError(text, path=ConfigPath(path, version, choice.position).credentials)
+        self.check(config, path=path, version=version)
+
     def check(self, config: PushConfig, *, path: str = "$", version: Version = Version.V1_0) -> None:
         """Check that calls to a webhook can be authenticated as its config asks. Raises InvalidParamsError."""
-        scheme = self._scheme(config)
+        scheme, chosen, position = self._choose(config)
         # The document of 0.1 registers `"schemes": ["jwt"]` at any server; one without a key calls it without a token.
         is_as_documented = version is Version.V0_1 and scheme is self._signed and not credentials_of(config)
         if is_as_documented and not self._signed.is_available:
             return
-        scheme.check(config, ConfigPath(path, version))
+        scheme.check(chosen, ConfigPath(path, version, position))
 
     def call(self, notification: Notification, body: bytes) -> WebhookCall:
         """An attempt to deliver a notification, now."""
@@ -122,16 +157,17 @@ class WebhookAuthenticator:
 
     async def headers(self, call: WebhookCall) -> Mapping[str, str]:
         """The headers that authenticate an attempt. Raises DeliveryError if they cannot be made now."""
-        return await self._scheme(call.config).headers(call)
+        scheme, chosen, _ = self._choose(call.config)
+        return await scheme.headers(replace(call, config=chosen))
 
     def certificate(self, config: PushConfig) -> WebhookCertificate | None:
         """The client certificate to present to a webhook."""
-        is_asked = isinstance(self._scheme(config), PresentedCertificate)
+        is_asked = isinstance(self._choose(config).scheme, PresentedCertificate)
         return self._settings.client_certificate(parse_url(config.url)) if is_asked else None
 
     def refused(self, call: WebhookCall, headers: Mapping[str, str]) -> None:
         """Note that a webhook answered with status 401."""
-        if self._scheme(call.config) is self._oauth:
+        if self._choose(call.config).scheme is self._oauth:
             self._oauth.drop(call, headers)
 
     async def close(self) -> None:
@@ -139,12 +175,32 @@ class WebhookAuthenticator:
         self._threads.close()
         await self._tokens.close()
 
-    def _scheme(self, config: PushConfig) -> WebhookScheme:
+    def _choose(self, config: PushConfig) -> _Choice:
         authentication = config.authentication
-        name = authentication.schemes[0].lower() if authentication and authentication.schemes else ""
+        if authentication is None or not authentication.schemes:
+            return _Choice(self._signed if self._settings.sign == "always" else self._plain, config)
+        choices = (self._choice(config, position) for position in range(len(authentication.schemes[:MAX_NAMES])))
+        first = next((choice for choice in choices if choice.scheme.can_follow(choice.config)), None)
+        return first or self._choice(config, 0)
+
+    def _choice(self, config: PushConfig, position: int) -> _Choice:
+        """The scheme of one name of the list."""
+        assert config.authentication is not None, "it names schemes"
+        named = structs.replace(config.authentication, schemes=(config.authentication.schemes[position],))
+        config = structs.replace(config, authentication=named)
+        name = _name_of(config)
         scheme = self._schemes.get(name, self._plain)
-        is_unsigned = scheme is self._plain and not (name and credentials_of(config))
-        return self._signed if is_unsigned and self._settings.sign == "always" else scheme
+        if scheme is self._plain and not credentials_of(config):
+            if name == "bearer" and self._oauth.can_follow(config):
+                scheme = self._oauth
+            elif self._settings.sign == "always" or (name == "bearer" and self._signed.is_available):
+                scheme = self._signed
+        return _Choice(scheme, config, position)
+
+
+def _name_of(config: PushConfig) -> str:
+    authentication = config.authentication
+    return authentication.schemes[0].lower() if authentication and authentication.schemes else ""
 
 
 def delivery_id_of(notification: Notification) -> str:

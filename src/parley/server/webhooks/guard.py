@@ -85,7 +85,7 @@ def check_webhook(
     if authentication is None:
         AuthorizationHeader().check(config, ConfigPath(path, version))
     else:
-        authentication.check(config, path=path, version=version)
+        authentication.check_registration(config, path=path, version=version)
 
 
 def check_url_and_token(config: PushConfig, policy: WebhookPolicy = PUBLIC_ONLY, *, path: str = "$") -> None:

@@ -49,10 +49,11 @@ _AFTER_PATH = re.compile(r"[?#]")
 
 @dataclass(frozen=True, slots=True)
 class ConfigPath:
-    """The JSON paths of a config in a request."""
+    """The JSON paths of a config in a request, and which of its schemes they are about."""
 
     root: str = "$"
     version: Version = Version.V1_0
+    index: int = 0
 
     @property
     def url(self) -> str:
@@ -61,8 +62,9 @@ class ConfigPath:
 
     @property
     def scheme(self) -> str:
-        """The path of the name of its scheme, which is the first of a list before 1.0."""
-        return f"{self.root}.authentication.{'scheme' if self.version is Version.V1_0 else 'schemes[0]'}"
+        """The path of the name of its scheme, which is in a list before 1.0."""
+        member = "scheme" if self.version is Version.V1_0 else f"schemes[{self.index}]"
+        return f"{self.root}.authentication.{member}"
 
     @property
     def credentials(self) -> str:
@@ -102,7 +104,11 @@ class TokenSigner(Protocol):
 
 
 class WebhookScheme(Protocol):
-    """One kind of authentication to webhooks."""
+    """One kind of authentication to webhooks. A config comes with the one name of a scheme that chose it."""
+
+    def can_follow(self, config: PushConfig) -> bool:
+        """Whether the server and the config have what it takes. Its credentials may still be invalid."""
+        ...
 
     def check(self, config: PushConfig, path: ConfigPath) -> None:
         """Check that a webhook can be called in this way. Raises InvalidParamsError."""
@@ -115,6 +121,10 @@ class WebhookScheme(Protocol):
 
 class AuthorizationHeader:
     """Any scheme of HTTP, such as Bearer and Basic: its name and the credentials."""
+
+    def can_follow(self, config: PushConfig) -> bool:
+        """Whether there are credentials."""
+        return bool(credentials_of(config))
 
     def check(self, config: PushConfig, path: ConfigPath) -> None:
         """Check that both fit into a header."""
@@ -143,6 +153,10 @@ def _authorization(config: PushConfig) -> str | None:
 class ApiKeyHeader:
     """An API key, in the header that most receivers read it from."""
 
+    def can_follow(self, config: PushConfig) -> bool:
+        """Whether there is a key."""
+        return bool(credentials_of(config))
+
     def check(self, config: PushConfig, path: ConfigPath) -> None:
         """Check that the key fits into a header."""
         key = credentials_of(config)
@@ -167,6 +181,10 @@ class SignedToken:
     def is_available(self) -> bool:
         """Whether the server has a key, and a URL at which receivers find the public one."""
         return self.signer is not None and self.issuer_of("") is not None
+
+    def can_follow(self, config: PushConfig) -> bool:
+        """Whether the server can sign."""
+        return self.is_available
 
     def check(self, config: PushConfig, path: ConfigPath) -> None:
         """Check the audience, and that there is a key to sign with."""
@@ -199,6 +217,10 @@ class SignedToken:
 class HmacSignature:
     """A signature with a secret that only the receiver and the server know, as Standard Webhooks describes."""
 
+    def can_follow(self, config: PushConfig) -> bool:
+        """Whether there is a secret. An invalid one is not given to another scheme, which may send it in plain."""
+        return bool(credentials_of(config))
+
     def check(self, config: PushConfig, path: ConfigPath) -> None:
         """Check the secret. A mask keeps the stored one of this scheme, which was checked when it came."""
         secret = credentials_of(config) or ""
@@ -210,7 +232,8 @@ class HmacSignature:
     async def headers(self, call: WebhookCall) -> dict[str, str]:
         """The id, the time of the attempt, and the signature over both and the body."""
         secret = _secret_bytes(call.credentials)
-        assert secret is not None, "checked before each attempt"
+        if secret is None:  # another scheme of the config was followed when the attempt was checked
+            raise DeliveryError("Its scheme is HMAC, and its config has no valid secret")
         timestamp = str(int(call.at))
         signed = b".".join((call.delivery_id.encode(), timestamp.encode(), call.body))
         signature = b64encode(hmac.digest(secret, signed, "sha256")).decode()
@@ -240,6 +263,10 @@ class OAuthToken:
     settings: WebhookAuthSettings
     tokens: WebhookTokens
 
+    def can_follow(self, config: PushConfig) -> bool:
+        """Whether the operator has configured the host, for a config without credentials."""
+        return _passes(self, config)
+
     def check(self, config: PushConfig, path: ConfigPath) -> None:
         """Check that the operator has configured the host, and that the token is encrypted on its way."""
         _check_no_credentials(config, path, "OAuth2")
@@ -258,9 +285,9 @@ class OAuthToken:
 
     def drop(self, call: WebhookCall, headers: Mapping[str, str]) -> None:
         """Do not use the token of an attempt again, because the webhook has refused it."""
-        client = self.settings.oauth_client(parse_url(call.config.url))
-        if client is not None:
-            self.tokens.drop(client, headers["Authorization"].removeprefix("Bearer "))
+        client, used = self.settings.oauth_client(parse_url(call.config.url)), headers.get("Authorization")
+        if client is not None and used is not None:  # the settings may have been replaced since
+            self.tokens.drop(client, used.removeprefix("Bearer "))
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +295,10 @@ class PresentedCertificate:
     """The client certificate that the operator has configured for the host; the sender presents it."""
 
     settings: WebhookAuthSettings
+
+    def can_follow(self, config: PushConfig) -> bool:
+        """Whether the operator has configured the host, for a config without credentials."""
+        return _passes(self, config)
 
     def check(self, config: PushConfig, path: ConfigPath) -> None:
         """Check that the operator has configured the host, and that it is called over TLS."""
@@ -282,6 +313,14 @@ class PresentedCertificate:
     async def headers(self, call: WebhookCall) -> dict[str, str]:
         """None: the connection authenticates."""
         return {}
+
+
+def _passes(scheme: WebhookScheme, config: PushConfig) -> bool:
+    try:
+        scheme.check(config, ConfigPath())
+    except InvalidParamsError:
+        return False
+    return True
 
 
 def _check_no_credentials(config: PushConfig, path: ConfigPath, name: str) -> None:
