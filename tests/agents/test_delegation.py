@@ -9,7 +9,7 @@ from parley import Agent, DelegateFailedError, File, Turn
 from parley.agents.delegation import delegated_task
 from parley.engine.clock import SystemClock
 from parley.engine.limits import Limits
-from parley.protocol.events import ArtifactUpdate, MessageAdded, TaskEvent
+from parley.protocol.events import ArtifactUpdate, MessageAdded, StepProgressed, TaskEvent
 from parley.protocol.extensions import DELEGATION
 from parley.protocol.lifecycle import is_terminal
 from parley.protocol.messages import DataPart, RawPart, Role, TextPart, text_of
@@ -402,10 +402,15 @@ async def waits(turn: Turn) -> Any:
     await asyncio.Event().wait()
 
 
+leave: list[asyncio.Event] = []
+"""The last one lets a parent leave its delegation, which then has begun."""
+
+
 async def gives_up(turn: Turn) -> Any:
-    """Gives up after a time that suffices to begin the other task in a store in memory."""
     try:
-        async with asyncio.timeout(0.05):
+        async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as group:
+            leaving = group.create_task(leave[-1].wait())
+            leaving.add_done_callback(lambda done: None if done.cancelled() else limit.reschedule(0))
             await turn.delegate("child")
     except TimeoutError:
         if turn.text == "sleep":
@@ -417,7 +422,7 @@ async def gives_up(turn: Turn) -> Any:
 async def breaks(turn: Turn) -> Any:
     async with asyncio.TaskGroup() as group:
         group.create_task(turn.delegate("child"))
-        await asyncio.sleep(0.05)
+        await leave[-1].wait()
         raise ValueError
 
 
@@ -429,17 +434,21 @@ async def breaks(turn: Turn) -> Any:
         ("at work", returns, "work"),
         ("parked", returns, "ask"),
         ("parked after a restart", returns, "ask"),
-        pytest.param(*("asleep", gives_up, "sleep"), marks=pytest.mark.embedded),
-        pytest.param(*("given up", gives_up, "work"), marks=pytest.mark.embedded),
-        pytest.param(*("failed", breaks, "work"), marks=pytest.mark.embedded),
+        ("asleep", gives_up, "sleep"),
+        ("given up", gives_up, "work"),
+        ("failed", breaks, "work"),
     ],
     ids=lambda value: value if isinstance(value, str) and value not in ("work", "ask", "sleep") else "",
 )
 async def test_the_other_agents_task_is_canceled_with_ours(how: str, parent: Any, text: str) -> None:
+    leave.append(asyncio.Event())
     async with bounded(agent_of(parent), others=[agent_of(waits, "Child")]) as client:
         task = await client.start(text)
         if how.startswith("parked"):
             await client.finished(task)
+        while parent in (gives_up, breaks) and not await has_named_other_task(client, task):
+            await asyncio.sleep(0)
+        leave[-1].set()
         while how == "asleep" and client.engine.runs.find(TaskKey(client.caller.owner, task.id)) is not None:
             await asyncio.sleep(0)
         while not (tasks := await children(client)) or (how == "at work" and tasks[0].status.message is None):
@@ -452,6 +461,13 @@ async def test_the_other_agents_task_is_canceled_with_ours(how: str, parent: Any
         while not is_terminal((await children(client))[0].status.state):
             await asyncio.sleep(0)
         assert [child.status.state for child in await children(client)] == [TaskState.CANCELED]
+
+
+async def has_named_other_task(client: AgentClient, task: Task) -> bool:
+    """Whether the log of a task names the other agent's task."""
+    events = await client.store.tasks.events(TaskKey(client.caller.owner, task.id), after=0, limit=100)
+    steps = [event.value for _, event in events if isinstance(event, StepProgressed)]
+    return any(isinstance(value, dict) and value.get("task") for value in steps)
 
 
 async def children(client: AgentClient) -> tuple[Task, ...]:
