@@ -245,7 +245,7 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
 @pytest.mark.parametrize(("rule", "replies", "said"), FAULTS, ids=[f"{rule} {said}" for rule, _, said in FAULTS])
 async def test_a_fault_is_told_in_words(rule: str, replies: dict[str, Any], said: str) -> None:
     async with serving(Scripted(replies)) as client:
-        report = await check(str(client.base_url), CheckOptions(timeout=0.3), only=[rule])
+        report = await check(str(client.base_url), CheckOptions(timeout=2), only=[rule])
     bad = [finding for finding in report.findings if finding.verdict in (Verdict.FAILED, Verdict.WARNED)]
     assert [finding.detail for finding in bad if said in finding.detail] != [], [f.detail for f in report.findings]
     assert {finding.rule for finding in bad} == {rule}
@@ -273,7 +273,7 @@ STREAM_RULES = {"G1.25", "G1.26", "G1.27", "G1.46"}
 )
 async def test_a_stream_that_is_not_of_1_0_breaks_every_rule_of_streams(stream: Any, said: str) -> None:
     async with serving(Scripted({"SendStreamingMessage": stream})) as client:
-        report = await check(str(client.base_url), CheckOptions(timeout=1), only=list(STREAM_RULES))
+        report = await check(str(client.base_url), CheckOptions(timeout=5), only=list(STREAM_RULES))
     bad = [finding for finding in report.findings if finding.verdict is Verdict.FAILED and said in finding.detail]
     assert {finding.rule for finding in bad} == STREAM_RULES
     for sent, came_back in (finding.exchanges[-1] for finding in bad):
@@ -321,7 +321,7 @@ UNDECIDED: list[tuple[str, dict[str, Any], str]] = [
 @pytest.mark.parametrize(("rule", "replies", "said"), UNDECIDED, ids=[f"{rule} {said}" for rule, _, said in UNDECIDED])
 async def test_what_an_agent_does_not_show_is_undecided(rule: str, replies: dict[str, Any], said: str) -> None:
     async with serving(Scripted(replies)) as client:
-        report = await check(str(client.base_url), CheckOptions(timeout=0.3), only=[rule])
+        report = await check(str(client.base_url), CheckOptions(timeout=2), only=[rule])
     undecided = [finding.detail for finding in report.findings if finding.verdict is Verdict.UNDECIDED]
     assert [detail for detail in undecided if said in detail] != [], [f.detail for f in report.findings]
 
@@ -369,21 +369,21 @@ ALLOWED: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize(("rule", "replies"), ALLOWED)
 async def test_what_is_allowed_is_not_accused(rule: str, replies: dict[str, Any]) -> None:
     async with serving(Scripted(replies)) as client:
-        report = await check(str(client.base_url), CheckOptions(timeout=1), only=[rule])
+        report = await check(str(client.base_url), CheckOptions(timeout=5), only=[rule])
     bad = [finding for finding in report.findings if finding.verdict in (Verdict.FAILED, Verdict.WARNED)]
     assert [(finding.case, finding.detail) for finding in bad] == []
 
 
 async def test_a_member_that_only_the_details_name_is_named() -> None:
     async with serving(Scripted({"GetTask": names_it_in_details})) as client:
-        report = await check(str(client.base_url), CheckOptions(timeout=1), only=["G1.58"])
+        report = await check(str(client.base_url), CheckOptions(timeout=5), only=["G1.58"])
     (finding,) = [found for found in report.findings if found.case == "An invalid member is named"]
     assert finding.verdict is Verdict.PASSED
 
 
 async def test_a_refused_webhook_shows_no_guard_unless_others_are_taken() -> None:
     async with serving(Scripted({f"Create{PUSH}": refuse(INVALID)})) as client:
-        report = await check(str(client.base_url), CheckOptions(timeout=1), only=["G1.36"])
+        report = await check(str(client.base_url), CheckOptions(timeout=5), only=["G1.36"])
     assert [finding.verdict for finding in report.findings] == [Verdict.UNDECIDED]
 
 
@@ -398,5 +398,5 @@ async def test_webhooks_at_a_task_that_waits_are_deleted_before_it_is_cancelled(
     """Even where the case breaks off, nobody is called when the task ends."""
     server = Scripted({"SendMessage": interrupts(), f"List{PUSH}s": refuse(-32603)})
     async with serving(server) as client:
-        await check(str(client.base_url), CheckOptions(timeout=1), only=["G1.33", "G1.34", "G1.36"])
+        await check(str(client.base_url), CheckOptions(timeout=5), only=["G1.33", "G1.34", "G1.36"])
     assert server.hooks == {}
