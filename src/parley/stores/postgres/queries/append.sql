@@ -1,5 +1,6 @@
 -- The parts of the statement that writes a batch of appends. They run together, as one statement: those that have rows are
--- joined by WITH, and the last one is `refuse`. $1, $2, … are the parameters of each part by itself.
+-- joined by WITH. Its last SELECT, which `batch.py` writes, divides by zero if a part has changed fewer rows than it was given:
+-- then the whole statement is undone. $1, $2, … are the parameters of each part by itself.
 
 -- name: mark_batch
 -- What becomes of this batch can be looked up later. A session that was replaced by another one writes nothing.
@@ -16,8 +17,8 @@ SELECT * FROM unnest(
 )
 
 -- name: update_tasks
--- The fence: a row that is not as the writer believes it to be is not updated, and `refuse` then undoes everything. Only
--- `has_webhooks` may have changed without that, so the row decides, and what is given here is whether webhooks are added.
+-- The fence: a row that is not as the writer believes it to be is not updated, and the last SELECT then undoes everything.
+-- Only `has_webhooks` may have changed without that, so the row decides, and what is given here is whether webhooks are added.
 UPDATE tasks SET
     state = new.state, status_at = new.status_at, holder = new.holder, last_seq = new.last_seq, attempts = new.attempts,
     snapshot_seq = new.snapshot_seq, size = new.size, wake_at = new.wake_at,

@@ -12,7 +12,7 @@ ON CONFLICT (tenant, owner, agent, context, name) DO UPDATE SET value = excluded
 DELETE FROM context_values WHERE tenant = $1 AND owner = $2 AND agent = $3 AND context = $4 AND name = $5
 
 -- name: delete_unmarked
--- Unless the name, as JSON ($7), is the value of one whose name begins with $6.
+-- Unless a value of the context whose name begins with $6 is this name, as JSON ($7).
 DELETE FROM context_values WHERE tenant = $1 AND owner = $2 AND agent = $3 AND context = $4 AND name = $5
     AND NOT EXISTS (
         SELECT 1 FROM context_values
@@ -31,8 +31,8 @@ WHERE tenant = $1 AND owner = $2 AND agent = $3 AND context = $4 AND starts_with
 SELECT value FROM context_values WHERE tenant = $1 AND owner = $2 AND agent = $3 AND context = $4 AND name = $5
 
 -- name: delete_unused
--- The values of at most $2 contexts that have no task and were last written before $1, of the tenant $3 and the agent $4 (NULL: of all). Rows that another process has locked
--- are left to it.
+-- The values of at most $2 contexts that have no task and were last written before $1, of the tenant $3 and the agent $4 (NULL:
+-- of all). Rows that another process has locked are left to it.
 WITH unused AS (
     SELECT DISTINCT tenant, owner, agent, context FROM context_values AS old
     WHERE written_at < $1 AND ($3::text IS NULL OR tenant = $3::text) AND ($4::text IS NULL OR agent = $4::text)

@@ -1,4 +1,4 @@
--- Leases, by the clock of the database; a moment that is given takes its place (for tests).
+-- Leases, by the clock of the database, or by a moment that is given (for tests).
 
 -- name: renew
 INSERT INTO leases (worker, expires_at, report)

@@ -2,7 +2,8 @@
 -- a state, for operators the tasks of a tenant, for recovery the tasks of a worker. The parts are found with one step in the
 -- index each. A page begins in each part where the page before ended: the last page costs what the first did.
 --
--- {head} stands for the columns of a head, {conditions} for what the caller asks for, with its parameters.
+-- {head} stands for the columns of a head. `lists.py` fills in {matching}, the conditions that the caller asks for, and
+-- {paging}, where the page begins, with their parameters.
 
 -- name: of_owner
 WITH RECURSIVE agents AS (

@@ -30,8 +30,8 @@ FROM push_configs AS p JOIN tasks AS t ON t.tenant = p.tenant AND t.id = p.task
 WHERE p.tenant = $1 AND p.task = $2 AND p.owner = $3 ORDER BY p.id
 
 -- name: claim
--- Rows of no live worker go to $4; those that are its own now are returned. What another process has locked, because it
--- claims it, too, is left to that: a worker whose claims waited for one that is paused could write nothing else.
+-- Rows of no live worker go to $4; the rows that are its own now are returned. A row that another process has locked, because
+-- it claims it as well, is left to that process: a worker whose claims waited for a paused one could write nothing else.
 UPDATE outbox SET holder = $4
 FROM (
     SELECT outbox.tenant, outbox.owner, outbox.task
@@ -99,7 +99,8 @@ ORDER BY p.task, p.id LIMIT $6
 SELECT count(*) FROM outbox
 
 -- name: undelivered
--- By tenant, owner and task, merged from the parts of the workers that are not among $1.
+-- By tenant, owner and task, merged from the parts of the workers that are not among $1. {conditions} stands for an owner and
+-- for where the page begins.
 WITH RECURSIVE holders AS (
     (SELECT holder FROM outbox ORDER BY holder LIMIT 1)
     UNION ALL

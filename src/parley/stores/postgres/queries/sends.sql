@@ -8,7 +8,8 @@ WHERE tenant = $1 AND owner = $2 AND message_id = $3 AND digest = $4 AND sent_at
 SELECT digest FROM sends WHERE tenant = $1 AND owner = $2 AND message_id = $3 AND sent_at >= $4
 
 -- name: put
--- Unless there is one from $9 on (NULL: any is replaced), except one in work that the worker $10 holds.
+-- Unless the message was sent at or after $9 (NULL: a record is always replaced). A record that the worker $10 works on is
+-- replaced, too.
 INSERT INTO sends AS old (tenant, owner, message_id, digest, sent_at, task, reply, holder)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 ON CONFLICT (tenant, owner, message_id, digest) DO UPDATE SET
