@@ -55,6 +55,11 @@ class Load:
         async with self._changed:
             await self._changed.wait_for(lambda: all(self._count(caller) >= wanted[caller] for caller in CALLERS))
 
+    @property
+    def breaks(self) -> int:
+        """How often streams of a2a-sdk's client broke, of those that have been answered."""
+        return sum(answer.breaks for answer in self.answers if answer.caller == PEER)
+
     def _count(self, caller: str) -> int:
         return sum(answer.caller == caller for answer in self.answers)
 
