@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -191,6 +191,12 @@ async def test_a_bad_request_is_refused_precisely_and_changes_nothing(
     assert await store.outbox.webhooks(TaskKey(ADA, "t-1")) == before
 
 
+async def until_status(client: httpx2.AsyncClient, is_it: Callable[[str], bool]) -> None:
+    """Wait for a status of the webhook."""
+    while not is_it((await client.get(f"{PATH}/t-1/hook", headers=of("ada"))).json()["status"]):
+        pass
+
+
 async def test_a_paused_webhook_is_resumed_and_what_was_given_up_is_sent_again(tmp_path: Path) -> None:
     """In order and with the ids that it had; metrics and the audit trail know of it."""
     store, metrics = MemoryStore(), Metrics()
@@ -200,17 +206,16 @@ async def test_a_paused_webhook_is_resumed_and_what_was_given_up_is_sent_again(t
         key = await put_webhook(store, ADA, "t-1", receiver.url())
         receiver.answers += [answer(500), answer(410)]
         async with cook(store, delivery_limits=limits, telemetry=telemetry) as client:
-            while (await client.get(f"{PATH}/t-1/hook", headers=of("ada"))).json()["status"] != "paused":
-                pass
+            await until_status(client, lambda status: status == "paused")
             reply = await client.post(f"{PATH}/t-1/hook/resume", headers=of("ada"))
             assert reply.json()["status"] in ("waiting", "up_to_date")
             await receiver.until(3)
-            while (await client.get(f"{PATH}/t-1/hook", headers=of("ada"))).json()["status"] == "waiting":
-                pass
+            await until_status(client, lambda status: status != "waiting")
             (webhook,) = await store.outbox.webhooks(key)
             assert [(each.first_seq, each.last_seq) for each in webhook.dead_letters] == [(2, 2)]
             await client.post(f"{PATH}/t-1/hook/redeliver", headers=of("ada"))
             await receiver.until(5)
+            await until_status(client, lambda status: status != "waiting")  # it is noted that the last one was sent
             await client.post(f"{PATH}/t-1/hook/redeliver", headers=of("ada"), json={"after": 2})
             await receiver.until(6)
         text = metrics.render()[1].decode()
