@@ -68,7 +68,7 @@ def test_a_new_key_comes_first_and_the_next_start_encrypts_with_it(folder: Path)
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("sqlite:///none.db",), 1, "none.db.key does not exist"),
+        (("sqlite:///none.db",), 1, "Error: none.db.key does not exist"),
         (("postgresql://db/parley",), 2, "A PostgreSQL database has no file beside it."),
         (("memory:",), 2, "memory: has no file."),
     ],

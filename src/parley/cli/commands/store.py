@@ -118,7 +118,7 @@ async def _rekey(file: KeyFile) -> int:
     try:
         added = await asyncio.to_thread(file.add)
     except SecretError as error:
-        console(stderr=True).print(printable_line(str(error)), style="red")
+        console(stderr=True).print(f"Error: {printable_line(str(error))}", style="red")
         return FAILED
     console().print(f"{file.path} has the new key {added.id}. Servers that use the file encrypt with it from now on.")
     return DONE
