@@ -91,6 +91,7 @@ SETTINGS: dict[Any, dict[str, str]] = {
     WebhookPolicy: {
         "allow_private": "webhooks",
         "allowed_hosts": "webhook-host",
+        "only_listed": "webhooks",
         "use_proxy": "webhook-proxy",
         "challenge": "webhook-challenge",
     },

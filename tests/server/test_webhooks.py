@@ -1,6 +1,7 @@
 """Webhooks over real HTTP: what is sent, what its answers mean, and whom nobody can make this server call."""
 
 import asyncio
+import dataclasses
 import ipaddress
 import logging
 import socket
@@ -554,6 +555,47 @@ def test_whoever_runs_the_server_may_allow_hosts(url: str, is_allowed: bool) -> 
     else:
         with pytest.raises(InvalidParamsError):
             check_webhook_url(url, policy)
+
+
+LISTED_ONLY = WebhookPolicy(allowed_hosts=("hooks.corp", ".team.example", "93.184.216.34"), only_listed=True)
+
+
+@pytest.mark.parametrize(
+    ("url", "is_allowed"),
+    [
+        ("https://hooks.corp/a", True),
+        ("http://HOOKS.corp:8080/a", True),
+        ("https://a.team.example/a", True),
+        ("https://93.184.216.34/a", True),
+        ("https://team.example/a", False),
+        ("https://hook.example.com/a", False),
+        ("https://hooks.corp.example.com/a", False),
+        ("https://93.184.216.35/a", False),
+        ("https://127.0.0.1/a", False),
+    ],
+)
+@pytest.mark.parametrize("allow_private", [False, True])
+def test_only_the_listed_hosts_may_be_called_if_the_operator_says_so(
+    url: str, is_allowed: bool, allow_private: bool
+) -> None:
+    policy = dataclasses.replace(LISTED_ONLY, allow_private=allow_private)
+    if is_allowed:
+        check_webhook_url(url, policy)
+        return
+    with pytest.raises(InvalidParamsError, match="not one of those that the server calls") as refusal:
+        check_webhook_url(url, policy, path="$.config.url")
+    assert refusal.value.path == "$.config.url"
+
+
+@pytest.mark.anyio
+async def test_a_host_that_is_not_listed_any_more_is_not_called() -> None:
+    names = Names(["93.184.216.34"])
+    async with WebhookSender(LISTED_ONLY, resolve=names) as sender:
+        with pytest.raises(DeliveryRefusedError, match="not one of those that the server calls"):
+            await sender.send(notification("https://hook.example.com/"))
+    with pytest.raises(WebhookForbiddenError):
+        WebhookRules(LISTED_ONLY).check_host("hook.example.com")
+    assert len(names.answers) == 1, "it was not looked up"
 
 
 def test_on_one_machine_everything_may_be_called_that_is_spelt_plainly() -> None:

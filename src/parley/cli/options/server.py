@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 GRPC_PORT = 50051
 GRPC_MODULES = ("grpc", "grpc_health", "grpc_reflection")
 
-WebhookTargets: TypeAlias = Literal["public", "any", "off"]
+WebhookTargets: TypeAlias = Literal["public", "listed", "any", "off"]
 WebhookChallenge: TypeAlias = Literal["never", "private", "always"]
 LogFormat: TypeAlias = Literal["text", "json"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
@@ -95,6 +95,7 @@ class ServerOptions:
         return WebhookPolicy(
             allow_private=self.webhooks == "any",
             allowed_hosts=self.webhook_hosts,
+            only_listed=self.webhooks == "listed",
             use_proxy=self.webhook_proxy,
             challenge=self.webhook_challenge,
         )
@@ -272,7 +273,11 @@ def server_options(
         _network(metavar="ORIGIN", callback=_origins, help="Allow calls from web pages of this origin; * for all."),
     ] = None,
     webhooks: Annotated[
-        WebhookTargets, _webhooks(metavar="WHICH", help="Which webhooks may be called: public (https), any, or off.")
+        WebhookTargets,
+        _webhooks(
+            metavar="WHICH",
+            help="Which webhooks may be called: public (https), listed (only those of --webhook-host), any, or off.",
+        ),
     ] = "public",
     webhook_host: Annotated[
         list[str] | None,
@@ -321,6 +326,9 @@ def server_options(
     """
     from parley.server.run import Serving
 
+    if webhooks == "listed" and not webhook_host:
+        text = "Name a host with --webhook-host, or turn webhooks off with --webhooks off."
+        raise typer.BadParameter(text, param_hint="--webhooks listed")
     grpc = _grpc_port(grpc_port)
     if public_grpc_url is not None and grpc is None:
         raise typer.BadParameter("gRPC is not served. Choose a port with --grpc-port.", param_hint="--public-grpc-url")

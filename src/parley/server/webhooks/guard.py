@@ -36,6 +36,8 @@ class WebhookPolicy:
     """Whether any address may be called, also without TLS: for development on one machine."""
     allowed_hosts: tuple[str, ...] = ()
     """Hosts that may be called at any address and without TLS; `.example.com` includes all subdomains."""
+    only_listed: bool = False
+    """Whether no others than `allowed_hosts` may be called, whatever else is allowed."""
     use_proxy: bool = True
     """Whether webhooks are called through the HTTP proxy that the environment names (HTTPS_PROXY, NO_PROXY)."""
     challenge: ChallengePolicy = "never"
@@ -43,7 +45,7 @@ class WebhookPolicy:
 
     def allows(self, host: str) -> bool:
         """Whether a host is exempt from the checks."""
-        return self.allow_private or is_listed(host, self.allowed_hosts)
+        return is_listed(host, self.allowed_hosts) or (self.allow_private and not self.only_listed)
 
 
 PUBLIC_ONLY = WebhookPolicy()
@@ -116,8 +118,12 @@ class WebhookRules:
     policy: WebhookPolicy
 
     def check_host(self, host: str) -> None:
-        """Check that a host is allowed, or does not look private."""
-        if not self.policy.allows(host) and not is_public_host(host):
+        """Check that a host is allowed, or that others may be called and it does not look private."""
+        if self.policy.allows(host):
+            return
+        if self.policy.only_listed:
+            raise WebhookForbiddenError("The host of the webhook is not one of those that the server calls")
+        if not is_public_host(host):
             raise WebhookForbiddenError("A webhook must have a public host, unless the server allows its host")
 
     def check_addresses(self, host: str, addresses: Sequence[Address]) -> None:
