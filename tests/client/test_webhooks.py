@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from msgspec import structs
+from standardwebhooks import Webhook
 
 from parley.client.client import Client
 from parley.client.options import Retries
 from parley.client.push_deliveries import PushDeliveries
 from parley.client.reply import Reply
 from parley.client.webhooks.notification import PushNotification
+from parley.client.webhooks.proofs import Secrets
 from parley.client.webhooks.receiver import WebhookReceiver
 from parley.client.webhooks.seen import MemorySeen
+from parley.client.webhooks.standard_webhooks import new_secret
 from parley.dialects.registry import DIALECTS
 from parley.protocol.cards import Binding
 from parley.protocol.errors import LocalProtocolError, PeerProtocolError, UnauthenticatedError
@@ -307,6 +311,28 @@ async def test_a_webhook_that_anybody_could_call_is_none() -> None:
     ):
         with pytest.raises(LocalProtocolError, match="any sender"):
             WebhookReceiver(config, Inbox())
+
+
+@pytest.mark.parametrize("names", [("OAuth2",), ("mtls",), ("Bearer", "OAUTH2")])
+async def test_a_scheme_that_no_config_can_verify_needs_a_proof(names: tuple[str, ...]) -> None:
+    """Otherwise the token alone would be accepted."""
+    config = PushConfig(HOOK, token="secret", authentication=PushAuthentication(names))
+    with pytest.raises(LocalProtocolError, match=f"cannot verify {names[-1]}.* proof=") as refusal:
+        WebhookReceiver(config, Inbox())
+    assert "secret" not in str(refusal.value)
+    told = WebhookReceiver(config, Inbox(), proof=Secrets(config))
+    assert told.read(TOKEN, WORKING).event == status(TaskState.WORKING)
+
+
+async def test_credentials_belong_to_the_first_name_that_takes_any() -> None:
+    secret = new_secret()
+    config = PushConfig(HOOK, authentication=PushAuthentication(("OAuth2", "HMAC", "Bearer"), secret))
+    hook = WebhookReceiver(config, Inbox())
+    with pytest.raises(UnauthenticatedError):
+        hook.read({"authorization": f"Bearer {secret}"}, WORKING)
+    signed = Webhook(secret).sign("d-1", now := datetime.now(UTC), WORKING.decode())
+    headers = {"webhook-id": "d-1", "webhook-timestamp": str(int(now.timestamp())), "webhook-signature": signed}
+    assert hook.read(headers, WORKING).event == status(TaskState.WORKING)
 
 
 async def test_a_url_is_enough() -> None:

@@ -70,6 +70,10 @@ LEAST_HELD_BYTES = 16 * 1024 * 1024
 MAX_AGENTS = 1_000
 """Agents for which one receiver has secrets."""
 
+_VERIFIED_ELSEWHERE = frozenset({"OAUTH2", "MTLS"})
+"""Schemes of which the config has nothing to compare: an authorization server or the TLS connection proves the sender.
+With the token alone, everyone who learns it could call."""
+
 _AFTER_PATH = re.compile(r"[?#]")
 
 _log = logging.getLogger(__name__)
@@ -173,7 +177,7 @@ class WebhookReceiver:
         """`seen` remembers what was handled, by default in memory; `proof` is by default what the config demands.
 
         Raises:
-            LocalProtocolError: the config has no secret, or an invalid one.
+            LocalProtocolError: the config has no secret, or an invalid one, or a scheme that only a `proof` can verify.
         """
         self._is_negotiable = isinstance(config, str)
         self.config = PushConfig(config, token=token_urlsafe(32)) if isinstance(config, str) else config
@@ -465,12 +469,20 @@ def _decoded(registration: _Registration, check_body: BodyCheck, body: bytes) ->
 
 
 def _proof_of(config: PushConfig, now: Callable[[], float]) -> SenderProof:
-    """What a config demands."""
-    scheme = _scheme_of(config)
+    """What a config demands: its credentials belong to the first scheme that takes any, as at Parley's servers."""
+    authentication = config.authentication or PushAuthentication(())
+    names, credentials = authentication.schemes, authentication.credentials or ""
+    elsewhere = [name for name in names if name.upper() in _VERIFIED_ELSEWHERE]
+    if elsewhere and not credentials:
+        raise LocalProtocolError(
+            f"A webhook's config cannot verify {elsewhere[0]}: use WebhookReceiver.jwt(…) or .hmac(…), or pass what "
+            "verifies its requests as proof=…"
+        )
+    scheme = next((name.upper() for name in names if name not in elsewhere), "")
     if scheme == JWT:
         raise LocalProtocolError("Signed tokens need the sender's keys: use WebhookReceiver.jwt(…)")
-    if scheme == HMAC and config.authentication is not None:
-        return StandardWebhooks([config.authentication.credentials or ""], token=config.token, now=now)
+    if scheme == HMAC:
+        return StandardWebhooks([credentials], token=config.token, now=now)
     secrets = Secrets(config)
     if secrets.is_empty:
         raise LocalProtocolError("A webhook needs a token or credentials; otherwise any sender could call it")
