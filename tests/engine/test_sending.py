@@ -362,10 +362,9 @@ async def test_history_is_cut_to_what_was_asked_for() -> None:
     assert without.history == ()
 
 
-@pytest.mark.embedded
 async def test_a_wait_with_a_cap_shows_the_task_as_it_stands() -> None:
     gate = Gate()
-    async with bounded(gate.agent, limits=Limits(wait_seconds=0.01)) as client:
+    async with bounded(gate.agent, limits=Limits(wait_seconds=1)) as client:
         task = await client.send("go")
         assert task.status.state is TaskState.WORKING
         gate.open.set()

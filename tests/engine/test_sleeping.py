@@ -399,7 +399,7 @@ async def test_a_blocking_send_waits_for_a_task_that_sleeps_as_long_as_it_may() 
                 await sending
             assert told.value.details == {"taskId": head.key.task_id}
     with fail_after(5):
-        async with running(agent, limits=Limits(wait_seconds=0.01)) as client:
+        async with running(agent, limits=Limits(wait_seconds=1)) as client:
             task = await client.send("milk")
             assert isinstance(task, Task)
             assert (client.text(task), task.status.state) == ("I sleep. ", TaskState.WORKING)

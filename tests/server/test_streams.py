@@ -104,7 +104,7 @@ async def test_before_1_0_a_stream_that_fails_at_once_is_one_frame() -> None:
 
 
 async def test_a_quiet_stream_has_heartbeats_and_an_idle_one_is_told_to_come_back() -> None:
-    limits = ServerLimits(heartbeat_seconds=0.06, idle_stream_seconds=0.4)
+    limits = ServerLimits(heartbeat_seconds=0.06, idle_stream_seconds=1.5)
     async with running(App(echo_agent(), limits=limits, drain_seconds=0)) as client:
         body = send("wait", message_id="m-1", method="SendStreamingMessage")
         async with client.stream("POST", "/", json=body) as reply:
