@@ -620,6 +620,120 @@ async def test_a_worker_that_does_not_come_back_with_the_store_loses_its_tasks_a
         assert workers.clock.monotonic() - back_at <= Limits().lease_seconds * 1.2 + 1
 
 
+@pytest.mark.parametrize("back_before", [0, 1])
+async def test_a_worker_that_starts_when_the_store_is_back_leaves_live_workers_their_tasks(back_before: int) -> None:
+    """It knows of no outage, but finds leases that have expired: all of them, or those of workers that come later."""
+    begun, gate = list[str](), asyncio.Event()
+
+    async def handler(turn: Turn) -> str:
+        begun.append(turn.text)
+        await gate.wait()
+        return "done"
+
+    async with Workers(handler, on_restart=Recovery.FAIL) as workers:
+        names = ("first", "second", "third")
+        before = [await workers.join(name) for name in names]
+        tasks = [await worker.start("go", f"m-{number}") for number, worker in enumerate(before)]
+        await workers.until(lambda: len(begun) == 3)
+        back_again = [worker.seem_dead() for worker in before]
+        await workers.clock.advance(3 * Limits().lease_seconds)
+        for come_back in back_again[:back_before]:
+            come_back()
+        await workers.clock.advance(Limits().lease_seconds / 2)
+        new = await workers.join("new")
+        for come_back in back_again[back_before:]:
+            await workers.clock.advance(1)
+            come_back()
+        sending = new.send("more", "m-4", tasks[2].id, return_immediately=True)
+        await workers.result(sending)
+        await workers.clock.advance(3 * Limits().lease_seconds)
+        for task, holder in zip(tasks, names, strict=True):
+            head = await workers.store.tasks.head(TaskKey(Owner("", ""), task.id))
+            assert head is not None
+            assert (head.state, head.holder, head.attempts) == (TaskState.WORKING, holder, 1)
+        gate.set()
+
+
+async def test_a_store_that_is_away_for_almost_a_lease_costs_no_worker_its_tasks() -> None:
+    """The lease of the one that was renewed first expires; that of another does not, and proves nothing."""
+    begun, gate = list[str](), asyncio.Event()
+
+    async def handler(turn: Turn) -> str:
+        begun.append(turn.text)
+        await gate.wait()
+        return "done"
+
+    lease = Limits().lease_seconds
+    async with Workers(handler, on_restart=Recovery.FAIL) as workers:
+        first = await workers.join("first")
+        await workers.clock.advance(0)  # it begins to renew its lease
+        await workers.clock.advance(lease * 0.15)
+        second = await workers.join("second")
+        task = await first.start("go", "m-1")
+        await workers.until(lambda: begun, seconds=0.01)
+        back_again = [worker.seem_dead() for worker in (first, second)]
+        await workers.clock.advance(lease * 0.9)
+        back_again[1]()
+        for _ in range(4):
+            await workers.clock.advance(0.5)
+        back_again[0]()
+        await workers.clock.advance(3 * lease)
+        head = await workers.store.tasks.head(TaskKey(Owner("", ""), task.id))
+        assert head is not None
+        assert (head.state, head.holder) == (TaskState.WORKING, "first")
+        gate.set()
+
+
+@pytest.mark.parametrize(("pause", "most"), [(0.3, 0.7), (1.5, 1.0), (400.0, 0.0)])
+async def test_a_worker_that_starts_alone_takes_over_within_a_lease(pause: float, most: float) -> None:
+    """Pauses and times in leases. It waits for the end of a lease that lasts; an old one is forgotten after an hour."""
+    begun = list[str]()
+
+    async def handler(turn: Turn) -> str:
+        begun.append(turn.text)
+        if len(begun) == 1:
+            await asyncio.Event().wait()
+        return "done"
+
+    lease = Limits().lease_seconds
+    async with Workers(handler, limits=Limits(run_seconds=None)) as workers:
+        dead = await workers.join("dead")
+        task = await dead.start("go", "m-1")
+        await workers.until(lambda: begun, seconds=0.01)
+        dead.seem_dead()
+        await workers.clock.advance(pause * lease)
+        new = await workers.join("new")
+        begun_at = workers.clock.monotonic()
+        assert (await workers.result(new.follow(task)))[-1] is TaskState.COMPLETED
+        assert workers.clock.monotonic() - begun_at <= most * lease + 1
+
+
+async def test_a_repeated_message_waits_for_its_direct_reply_when_the_store_was_away() -> None:
+    """The worker that is at work on the reply lives, although its lease has expired."""
+    asked, gate = list[str](), asyncio.Event()
+
+    async def handler(turn: Turn) -> str:
+        asked.append(turn.text)
+        await gate.wait()
+        return f"answer {len(asked)}"
+
+    async with Workers(handler, replies_directly=True) as workers:
+        one, two = await workers.join("one"), await workers.join("two")
+        first = one.send("go", "m-1")
+        await workers.until(lambda: asked)
+        back_again = [worker.seem_dead() for worker in (one, two)]
+        await workers.clock.advance(3 * Limits().lease_seconds)
+        back_again[1]()
+        repeated = two.send("go", "m-1")
+        for _ in range(4):
+            await workers.clock.advance(0.5)
+        back_again[0]()
+        await workers.clock.advance(2 * Limits().lease_seconds)
+        gate.set()
+        answer, same = await workers.result(first, repeated)
+        assert (asked, answer.parts, same.parts) == (["go"], (TextPart("answer 1"),), (TextPart("answer 1"),))
+
+
 async def test_workers_answer_a_message_directly_once_and_another_answers_if_one_fails_or_dies() -> None:
     asked, gates = list[str](), [asyncio.Event() for _ in range(5)]
 

@@ -210,6 +210,29 @@ async def test_too_many_waiting_messages_of_all_workers_are_refused() -> None:
         await one.start("one more", "m-9")
 
 
+async def test_what_live_workers_work_on_does_not_count_as_waiting_when_the_store_was_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("parley.engine.ownership.waiting.COUNTED_SECONDS", 0.0)
+    gated = Gated()
+    async with Workers(gated.run, limits=Limits(runs_at_once=2, sends_waiting=2)) as workers:
+        one, two = await workers.join("one"), await workers.join("two")
+        at_work = [await one.start("a", "m-1"), await one.start("b", "m-2")]
+        at_work += [await two.start("c", "m-3"), await two.start("d", "m-4")]
+        await workers.until(lambda: len(gated.begun) == 4)
+        back_again = [worker.seem_dead() for worker in (one, two)]
+        await workers.clock.advance(3 * Limits().lease_seconds)
+        back_again[1]()
+        waiting = await two.start("e", "m-5")
+        assert waiting.status.state is TaskState.SUBMITTED
+        back_again[0]()
+        await workers.clock.advance(2 * Limits().lease_seconds)
+        assert await holders(workers, *at_work, waiting) == ["one", "one", "two", "two", ""]
+        for text in "abcde":
+            gated.let_go(text)
+        await workers.result(two.follow(waiting))
+
+
 async def test_a_run_elsewhere_knows_what_its_sender_may_and_wants() -> None:
     known = list[Any]()
 

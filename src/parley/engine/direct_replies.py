@@ -51,7 +51,7 @@ async def find_send(engine: Engine, owner: Owner, send: SendKey) -> SendRecord |
         record = await engine.sends.find(owner, send)
         if record is None or not record.holder or record.task_id is not None or record.reply is not None:
             return record
-        if record.holder not in await engine.store.leases.live():
+        if not await engine.claims.may_be_alive(record.holder):
             return record  # its worker has died
         await engine.clock.sleep(engine.limits.poll_seconds)
 

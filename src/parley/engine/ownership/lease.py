@@ -6,8 +6,9 @@ continue: the store refuses what it writes to tasks that others have claimed. It
 With each renewal the worker reports what it does, and hears whether it was asked to drain.
 
 What keeps a worker from renewing may keep all of them from it, such as a store that is away for longer than a lease.
-Then all leases have expired, and no worker has died. So one whose own lease had lapsed gives the others the time of a
-lease to renew theirs, before it counts them as dead.
+Then all leases have expired, and no worker has died. So a worker that could not renew its own lease in time gives the
+others the time of a lease to renew theirs, before it counts them as dead. One that starts does so, too, if it finds
+leases that have expired: it does not know whether the store could be reached.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ logger = logging.getLogger(__name__)
 
 RENEWALS = 5
 """Renewals per lease period. A worker counts as dead after missing this many in a row."""
+
+OLDER = 1.5
+"""The last renewal of another worker may be older than that of this one by as much time as this many renewals take."""
 
 
 class Lease:
@@ -48,8 +52,8 @@ class Lease:
         self._report = report
         self._on_drain_asked = on_drain_asked
         self._renewed_at = clock.monotonic()
-        self._lapsed_until = -inf
-        """When it was renewed after it had lapsed."""
+        self._missed_until = -inf
+        """When it was renewed after those of others may have expired, although they are alive."""
         self._epoch = 1
         self._is_released = False
         self._changing = asyncio.Lock()
@@ -69,16 +73,31 @@ class Lease:
         """
         if not self._store.is_shared:
             return 0.0
-        if self.epoch is None or (live is not None and self.worker not in live):
+        if self._has_missed_renewals or (live is not None and self.worker not in live):
             return self._seconds  # at least: it is not renewed yet
-        return max(0.0, self._lapsed_until + self._seconds - self._clock.monotonic())
+        return max(0.0, self._missed_until + self._seconds - self._clock.monotonic())
+
+    async def workers_alive(self) -> frozenset[str]:
+        """The workers whose leases have not expired; while expiry proves nothing, all known ones. Raises StoreError."""
+        leases = self._store.leases
+        live = await leases.live()
+        return live | {each.worker for each in await leases.workers()} if self.seconds_of_doubt(live) else live
+
+    @property
+    def _has_missed_renewals(self) -> bool:
+        """Whether so much time passed since the last renewal that leases of live workers may have expired."""
+        most = self._seconds * (1 - OLDER / RENEWALS)
+        return self._clock.monotonic() - self._renewed_at >= most
 
     async def acquire(self) -> None:
         """Begin. Leases of workers that were killed long ago are deleted: they could not do it. Raises StoreError."""
+        has_expired = False
         if self._store.is_shared:
+            others = [each for each in await self._store.leases.workers() if each.worker != self.worker]
+            has_expired = any(each.expires_in <= 0 for each in others)
             await self._store.leases.release(self.worker)
         await self.renew()
-        self._lapsed_until = -inf  # it was not there before
+        self._missed_until = self._clock.monotonic() if has_expired else -inf
 
     async def renew(self) -> None:
         """Acquire the lease, or extend it: it now lasts for its full duration. Raises StoreError."""
@@ -88,9 +107,10 @@ class Lease:
             now = self._clock.monotonic()
             report = self._report() if self._report is not None and self._store.is_shared else None
             is_asked = await self._store.leases.renew(self.worker, seconds=self._seconds, report=report)
+            if self._has_missed_renewals:
+                self._missed_until = self._clock.monotonic()
             if self.epoch is None:
                 self._epoch += 1
-                self._lapsed_until = self._clock.monotonic()
             self._renewed_at = now
         if is_asked and self._on_drain_asked is not None:
             self._on_drain_asked()

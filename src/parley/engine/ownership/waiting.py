@@ -155,7 +155,7 @@ class SharedQueue:
         store, begun = self._engine.store, perf_counter()
         count.is_counting = True
         try:
-            live = await store.leases.live() | {self._engine.lease.worker}
+            live = await self._engine.lease.workers_alive() | {self._engine.lease.worker}
             count.number = len(await store.tasks.orphaned(live, agents=frozenset([agent]), limit=most))
         finally:
             count.is_counting = False
