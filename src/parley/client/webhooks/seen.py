@@ -3,7 +3,7 @@
 A delivery is known by its id. An id that comes again with another body is refused. The numbers of
 Parley's agents do not tell more: an event that was given up is sent again after later ones were handled. But memory,
 which forgets ids, keeps the highest number that it has forgotten of a task; what is not above it is a repeat.
-`source` keeps senders apart, so that none can use up the ids of another.
+`source` keeps senders apart: above a bound of memory, the source of which the most is kept loses its oldest.
 """
 
 from __future__ import annotations
@@ -12,19 +12,23 @@ import asyncio
 import hashlib
 import json
 import sqlite3
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+V = TypeVar("V")
 
 MAX_TASKS = 10_000
-"""Tasks of which a forgotten number is remembered; the least recent one is dropped first."""
+"""Tasks of which a forgotten number is remembered, of all sources; the least recent one is dropped first."""
 
 MAX_IDS = 100_000
-"""Deliveries whose bodies are remembered: more than a sender makes within the minutes for which a proof is accepted."""
+"""Deliveries whose bodies are remembered, of all sources: more than a sender makes within the minutes for which a proof
+is accepted."""
 
 KEPT_SECONDS = 14 * 24 * 3600.0
 """How long a file remembers: senders repeat for days."""
@@ -74,40 +78,103 @@ class _Handled(NamedTuple):
     number: int | None
 
 
+class _Shares(Generic[V]):
+    """Values by source and key. Above the bound, the source that has the most loses its oldest."""
+
+    def __init__(self, bound: int) -> None:
+        self._bound = bound
+        self._size = 0
+        self._by_source: dict[str, OrderedDict[bytes, V]] = {}
+        self._by_count: dict[int, OrderedDict[str, None]] = {}
+        """The sources that have so many values: finding the one with the most must not cost a look at all sources."""
+        self._highest = 0
+
+    def get(self, source: str, key: bytes) -> V | None:
+        """The value of a key."""
+        values = self._by_source.get(source)
+        return None if values is None else values.get(key)
+
+    def put(self, source: str, key: bytes, value: V) -> tuple[str, V] | None:
+        """Keep a value as the latest of its source; what is dropped for it, and of which source."""
+        values = self._by_source.setdefault(source, OrderedDict())
+        before = len(values)
+        values[key] = value
+        values.move_to_end(key)
+        self._recount(source, before)
+        if self._size <= self._bound:
+            return None
+        largest = next(iter(self._by_count[self._highest]))
+        values = self._by_source[largest]
+        _, dropped = values.popitem(last=False)
+        self._recount(largest, len(values) + 1)
+        return largest, dropped
+
+    def forget(self, source: str) -> None:
+        """Drop all values of a source."""
+        values = self._by_source.get(source)
+        if values is not None:
+            before = len(values)
+            values.clear()
+            self._recount(source, before)
+
+    def _recount(self, source: str, before: int) -> None:
+        after = len(self._by_source[source])
+        if after == before:
+            return
+        self._size += after - before
+        if before:
+            del self._by_count[before][source]
+            if not self._by_count[before]:
+                del self._by_count[before]
+        if after:
+            self._by_count.setdefault(after, OrderedDict())[source] = None
+        else:
+            del self._by_source[source]
+        self._highest = max(self._highest, after)
+        while self._highest and self._highest not in self._by_count:  # it has grown one by one, too
+            self._highest -= 1
+
+
 class MemorySeen:
-    """In memory, some 500 bytes for each: a restart forgets them."""
+    """In memory, some 500 bytes for each: a restart forgets them. It may be used in several threads."""
 
     def __init__(self, *, max_tasks: int = MAX_TASKS, max_ids: int = MAX_IDS) -> None:
-        self._max_tasks = max_tasks
-        self._max_ids = max_ids
-        self._handled: OrderedDict[bytes, _Handled] = OrderedDict()
-        self._forgotten: OrderedDict[bytes, int] = OrderedDict()
+        self._handled: _Shares[_Handled] = _Shares(max_ids)
+        self._forgotten: _Shares[int] = _Shares(max_tasks)
+        self._lock = threading.Lock()
 
     async def judge(self, delivery: Delivery) -> DeliveryVerdict:
         """Whether a delivery is new."""
-        known = self._handled.get(_short(delivery.source, delivery.id))
-        if known is not None:
-            return _compare(delivery, known.body)
-        stream = _short(*delivery.stream)
-        if delivery.number is None or stream not in self._forgotten:
-            return DeliveryVerdict.NEW
-        self._forgotten.move_to_end(stream)
-        is_repeat = delivery.number <= self._forgotten[stream]
-        return DeliveryVerdict.REPEAT if is_repeat else DeliveryVerdict.NEW
+        with self._lock:
+            known = self._handled.get(delivery.source, _short(delivery.id))
+            if known is not None:
+                return _compare(delivery, known.body)
+            if delivery.number is None:
+                return DeliveryVerdict.NEW
+            stream = _short(*delivery.stream)
+            highest = self._forgotten.get(delivery.source, stream)
+            if highest is None:
+                return DeliveryVerdict.NEW
+            self._forgotten.put(delivery.source, stream, highest)  # it is the latest now
+            return DeliveryVerdict.REPEAT if delivery.number <= highest else DeliveryVerdict.NEW
 
     async def add(self, delivery: Delivery) -> None:
-        """Remember a delivery, and forget the oldest above the bounds."""
+        """Remember a delivery. Above the bound, the source of which the most is kept loses its oldest."""
         handled = _Handled(delivery.digest, _short(*delivery.stream), delivery.number)
-        self._handled[_short(delivery.source, delivery.id)] = handled
-        if len(self._handled) <= self._max_ids:
-            return
-        _, oldest = self._handled.popitem(last=False)
-        if oldest.number is None:
-            return
-        self._forgotten[oldest.stream] = max(oldest.number, self._forgotten.get(oldest.stream, 0))
-        self._forgotten.move_to_end(oldest.stream)
-        if len(self._forgotten) > self._max_tasks:
-            self._forgotten.popitem(last=False)
+        with self._lock:
+            dropped = self._handled.put(delivery.source, _short(delivery.id), handled)
+            if dropped is None:
+                return
+            source, oldest = dropped
+            if oldest.number is not None:
+                highest = self._forgotten.get(source, oldest.stream) or 0
+                self._forgotten.put(source, oldest.stream, max(oldest.number, highest))
+
+    def forget(self, source: str) -> None:
+        """Forget the deliveries of a source that notifies no more."""
+        with self._lock:
+            self._handled.forget(source)
+            self._forgotten.forget(source)
 
 
 class SqliteSeen:
