@@ -276,7 +276,7 @@ async def test_a_grpc_stream_from_which_nothing_can_come_any_more_is_noticed(mon
         face = AgentInterface(f"127.0.0.1:{proxy.port}", Binding.GRPC, Version.V1_0)
         sent = CallOptions(timeout=600, quiet=0.1)
         transport = GrpcTransport(face, Version.V1_0)
-        whole = transport.stream(ops.SUBSCRIBE_TO_TASK, SUBSCRIBE, sent)
+        whole = transport.stream(ops.SUBSCRIBE_TO_TASK, SUBSCRIBE, CallOptions(timeout=600, quiet=60))
         await anext(whole)
         until_first_event = len(proxy.replies[0])
         await whole.aclose()

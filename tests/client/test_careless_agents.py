@@ -93,7 +93,7 @@ async def test_a_send_that_shall_not_wait_does_not():
 async def test_nobody_is_waited_for_longer_than_a_reply_may_take():
     app, _ = answering((200, {"result": AT_WORK}), (200, {"result": AT_WORK_STILL}))
     with fail_after(5):
-        async with Client(card_of((Binding.JSONRPC, "1.0")), app=app, timeouts=Timeouts(reply=0.1)) as client:
+        async with Client(card_of((Binding.JSONRPC, "1.0")), app=app, timeouts=Timeouts(reply=1)) as client:
             with pytest.raises(TimedOutError, match="still working"):
                 await client.send("hello")
 

@@ -199,7 +199,7 @@ async def test_a_server_that_hangs_is_left_after_some_time_with_what_was_read() 
     async with serving(hang) as slow, site_of({PATH: [entry("one"), nested(str(slow.base_url))]}) as (_, url):
         with pytest.raises(TimedOutError):
             await read(str(slow.base_url), seconds=0.2)
-        found = await read(url, seconds=0.3, documents=5)
+        found = await read(url, seconds=2, documents=5)
     assert (names(found), found.is_complete) == (["one"], False)
 
 

@@ -300,7 +300,7 @@ async def test_a_webhook_that_does_not_end_its_answer_is_hung_up_on(reply: bytes
 @pytest.mark.anyio
 @pytest.mark.parametrize("reply", [b"220 mail.example ESMTP\r\n\r\n", b"\x16\x03\x01\x02\x00" * 50])
 async def test_what_is_no_http_is_worth_another_try(reply: bytes) -> None:
-    async with receiving() as receiver, WebhookSender(ANYWHERE, timeout=1) as sender:
+    async with receiving() as receiver, WebhookSender(ANYWHERE, timeout=10) as sender:
         receiver.answers.append(reply)
         with pytest.raises(DeliveryError, match="not valid HTTP"):
             await sender.send(notification(receiver.url()))
