@@ -398,6 +398,44 @@ async def test_who_has_too_many_tasks_with_webhooks_loses_the_oldest(
             assert known == ([0, 1, 1] if limit == "MAX_WEBHOOKS" else [0, 0, 1])
 
 
+async def test_all_webhooks_together_keep_a_bounded_number_of_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Repeats without news, under new ids, are not in the log. Raw, because the agent of the test sends none."""
+    monkeypatch.setattr(upstream_webhooks, "MAX_IDS", 4)
+    with fail_after(30):
+        async with (
+            on_ports(open_app()) as place,
+            relay_of(place["url"]) as proxy,
+            caller(proxy, V1_0, JSONRPC) as peer,
+            httpx2.AsyncClient() as http,
+        ):
+            one, other = await peer.start("wait"), await peer.start("wait")
+            for task in (one, other):
+                await peer.register(task.id, "http://127.0.0.1:9/hook")
+            inboxes = {task.id: await inbox_of(place, task.id) for task in (one, other)}
+
+            async def status(task: Any, event_id: str, space: str = "") -> int:
+                update = {"taskId": task.id, "contextId": task.context_id, "status": {"state": "TASK_STATE_WORKING"}}
+                body, headers = json.dumps({"statusUpdate": update}) + space, {"content-type": "application/json"}
+                headers["parley-event-id"] = event_id
+                return (await http.post(inboxes[task.id], content=body, headers=headers)).status_code
+
+            async def is_kept(task: Any, event_id: str) -> bool:
+                """Another body under the same id is refused."""
+                return await status(task, event_id, " ") == 400
+
+            assert await status(one, "0") == 200
+            assert [await status(other, f"{number}") for number in range(6)] == [200] * 6
+            assert await is_kept(one, "0")
+            assert [await is_kept(other, f"{number}") for number in (5, 4, 3)] == [True] * 3
+            assert not await is_kept(other, "2")
+            (config,) = await webhooks_of(peer, one.id)
+            await peer.call(ops.DELETE_PUSH_CONFIG, r.DeletePushConfigRequest(one.id, config.id or ""))
+            assert [await status(other, name) for name in "abcd"] == [200] * 4
+            assert [await is_kept(other, name) for name in "abcd"] == [True] * 4
+            await peer.cancel(one.id)
+            await peer.cancel(other.id)
+
+
 @pytest.mark.parametrize("sdk", ["a2a-sdk-0.2.16", "a2a-sdk-0.3.26"])
 async def test_an_agent_of_an_old_sdk_notifies_callers_of_1_0(sdk: str) -> None:
     with fail_after(30), old_process("server_sdk_pydantic.py", "push", sdk=sdk) as url:

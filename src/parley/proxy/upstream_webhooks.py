@@ -12,13 +12,14 @@ import logging
 import secrets
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from msgspec import structs
 
 from parley.client.streams.streamed_task import StreamedTask
 from parley.client.webhooks.receiver import WebhookReceiver
+from parley.client.webhooks.seen import MAX_IDS, Delivery, DeliveryVerdict, MemorySeen
 from parley.engine.caller import Caller
 from parley.engine.reading.sizes import size_of_event
 from parley.engine.reading.views import fold_stored
@@ -47,6 +48,22 @@ FAIR_SHARE = 0.125
 """The share of both limits up to which a caller may displace the webhooks of others."""
 
 
+@dataclass(frozen=True, slots=True)
+class SeenByWebhook:
+    """The deliveries to one webhook, in the memory that all of them share: the agent chooses how many ids it sends."""
+
+    seen: MemorySeen
+    token: str
+
+    async def judge(self, delivery: Delivery) -> DeliveryVerdict:
+        """Whether a delivery is new."""
+        return await self.seen.judge(replace(delivery, source=self.token))
+
+    async def add(self, delivery: Delivery) -> None:
+        """Remember a delivery that was handled."""
+        await self.seen.add(replace(delivery, source=self.token))
+
+
 @dataclass(slots=True, eq=False)
 class UpstreamWebhook:
     """A webhook of the proxy for one task. `key` is the task in the log, once the task is known."""
@@ -54,6 +71,7 @@ class UpstreamWebhook:
     token: str
     config: PushConfig
     """What is registered at the agent."""
+    seen: SeenByWebhook
     view: CallerView
     tenant: str | None
     pending: list[PushConfig] = field(default_factory=list[PushConfig])
@@ -80,13 +98,14 @@ class UpstreamWebhooks:
         self._deliveries = deliveries
         self._agent = agent
         self._url = url
+        self._seen = MemorySeen(max_ids=MAX_IDS, max_tasks=MAX_WEBHOOKS)
         self._bytes = 0
 
     def create(self, view: CallerView, tenant: str | None) -> UpstreamWebhook:
         """A new webhook, for a task that may not be known yet."""
         token = secrets.token_urlsafe(32)
         config = PushConfig(f"{self._url}{token}", id=f"parley-{secrets.token_hex(8)}", token=token)
-        webhook = self.by_token[token] = UpstreamWebhook(token, config, view, tenant)
+        webhook = self.by_token[token] = UpstreamWebhook(token, config, SeenByWebhook(self._seen, token), view, tenant)
         return webhook
 
     async def open(self, webhook: UpstreamWebhook, task: Task) -> None:
@@ -132,6 +151,7 @@ class UpstreamWebhooks:
         if self.by_token.pop(webhook.token, None) is None:
             return
         self._bytes -= webhook.size
+        self._seen.forget(webhook.token)
         if webhook.key is not None and self.by_key.get(webhook.key) is webhook:
             del self.by_key[webhook.key]
             await self._store.tasks.delete(webhook.key)

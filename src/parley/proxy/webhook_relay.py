@@ -212,7 +212,7 @@ class WebhookRelay:
                 return
             body = await request.read_json_body(self._limits, self._bodies)
             if own.receiver is None:
-                own.receiver = WebhookReceiver(own.config, partial(self._handle, own))
+                own.receiver = WebhookReceiver(own.config, partial(self._handle, own), seen=own.seen)
             # The secret URL authenticates the agent: not all agents send the token as well.
             await own.receiver.receive({**request.headers, TOKEN_HEADER: own.token}, body)
         except PeerProtocolError as error:
