@@ -43,13 +43,16 @@ def test_a_caller_exports_and_deletes_its_own_data_at_a_server() -> None:
 
 
 def test_a_task_at_work_is_deleted_with_cancel_only() -> None:
-    with on_a_port(lambda: App(echo_agent())) as url:
-        task = json.loads(parley("send", url, "wait", "--no-wait", "--json").stdout)["task"]["id"]
-        refused = parley("tasks", "delete", url, "--task", task, "--yes")
+    token, token_hash = new_secret()
+    tokens = BearerTokens([StoredSecret(name="ada", hash=token_hash)])
+    with on_a_port(lambda: App(echo_agent(), security=Security({"token": tokens}))) as url:
+        known = ("--token", token)
+        task = json.loads(parley("send", url, "wait", "--no-wait", "--json", *known).stdout)["task"]["id"]
+        refused = parley("tasks", "delete", url, "--task", task, "--yes", *known)
         assert (refused.exit_code, "at work" in refused.stderr) == (1, True)
-        deleted = parley("tasks", "delete", url, "--task", task, "--yes", "--cancel")
+        deleted = parley("tasks", "delete", url, "--task", task, "--yes", "--cancel", *known)
         assert (deleted.exit_code, deleted.stdout.split()[:2]) == (0, ["tasks", "1"])
-        gone = parley("tasks", "export", url, "--task", task)
+        gone = parley("tasks", "export", url, "--task", task, *known)
         assert (gone.exit_code, gone.stdout) == (1, "")
 
 

@@ -11,6 +11,8 @@ from typing import Any
 import httpx2
 
 from parley import Agent
+from parley.engine.caller import ANONYMOUS_CALLER
+from parley.engine.owner_data import EVERYTHING, DeletedData, Selection
 from parley.server.app import App
 from parley.server.listener.listener import Listener
 from tests.deadlines import fail_after
@@ -63,3 +65,15 @@ def send(text: str, *, message_id: str, method: str = "SendMessage", id: Any = 1
     """A request of 1.0 over JSON-RPC."""
     message = {"messageId": message_id, "role": "ROLE_USER", "parts": [{"text": text}], **params.pop("message", {})}
     return {"jsonrpc": "2.0", "id": id, "method": method, "params": {"message": message, **params}}
+
+
+async def deleted_data(app: App, selection: Selection = EVERYTHING) -> DeletedData:
+    """Delete what callers without credentials have, also at work, as they cannot over HTTP; how much that was."""
+    assert app.shared.owner_data is not None
+    return await app.shared.owner_data.delete(ANONYMOUS_CALLER, selection, cancels=True)
+
+
+async def exported_data(app: App) -> str:
+    """All that callers without credentials have, as lines of JSON."""
+    assert app.shared.owner_data is not None
+    return b"".join([line async for line in app.shared.owner_data.export(ANONYMOUS_CALLER, EVERYTHING)]).decode()

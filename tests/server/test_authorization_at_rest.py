@@ -10,6 +10,7 @@ import pytest
 from parley import Agent, Client, Turn
 from parley.cluster.hints import LocalHints
 from parley.engine.credentials import AUTHORIZATIONS, CREDENTIALS
+from parley.engine.owner_data import Selection
 from parley.protocol.authorization import GivenCredential, encode_credential
 from parley.protocol.errors import InvalidParamsError
 from parley.protocol.extensions import AUTHORIZATION_REQUEST
@@ -18,7 +19,7 @@ from parley.server.app import App
 from parley.stores.interface import Owner, Store, TaskKey
 from parley.stores.sqlite.store import SqliteStore
 from tests.server.authorization_server import CLIENT, authorization_server
-from tests.server.serving import send
+from tests.server.serving import deleted_data, exported_data, send
 from tests.server.test_in_task_authorization import SECRET, Calendar, served
 
 pytestmark = pytest.mark.anyio
@@ -53,18 +54,17 @@ async def test_neither_verifier_nor_client_secret_nor_credential_is_in_the_file(
 async def test_deleted_data_takes_its_credentials_and_authorizations_along(tmp_path: Path) -> None:
     async with authorization_server() as issuer:
         app = App(Calendar(issuer).agent, store=SqliteStore(tmp_path / "tasks.db"))
-        async with served(app) as (url, http), Client(url) as client:
+        async with served(app) as (url, _), Client(url) as client:
             asked, other = await client.send("What is on?"), await client.send("And here?")
             assert asked.task is not None
             assert other.task is not None
             for task in (asked.task, other.task):
                 await app.local_engine.credentials.put(await key_of(app.store, task.id), GivenCredential(SECRET))
-            reply = await http.delete("/parley/data", params={"task": asked.task.id})
-            assert (reply.status_code, reply.json()["tasks"]) == (200, 1)
+            assert (await deleted_data(app, Selection(task_id=asked.task.id))).tasks == 1
             assert await app.store.records.count(CREDENTIALS, "") == 1
             (left,) = await app.store.records.list(AUTHORIZATIONS, "", limit=10)
             assert left.value["task_id"] == other.task.id
-            await http.delete("/parley/data", params={"all": "true"})
+            await deleted_data(app)
             assert await app.store.records.count(CREDENTIALS, "") == 0
             assert await app.store.records.count(AUTHORIZATIONS, "") == 0
 
@@ -98,15 +98,13 @@ async def test_readers_and_exports_have_a_mask_and_no_ciphertext(tmp_path: Path)
         await turn.require_auth("Your code, please")
         return "done"
 
-    async with (
-        served(App(agent, store=SqliteStore(tmp_path / "tasks.db"))) as (url, http),
-        Client(url) as client,
-    ):
+    app = App(agent, store=SqliteStore(tmp_path / "tasks.db"))
+    async with served(app) as (url, _), Client(url) as client:
         asked = await client.send("go")
         done = await asked.answer(SECRET)
         assert done.task is not None
         read = (await client.get(done.task)).task
-        export = (await http.get("/parley/data", params={"all": "true"})).text
+        export = await exported_data(app)
     for text in (str(read), str(done.task), export):
         assert MASK in text
         assert SECRET not in text

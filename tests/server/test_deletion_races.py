@@ -20,12 +20,11 @@ from parley.stores.interface import Store
 from parley.stores.memory import MemoryStore
 from parley.stores.sqlite.store import SqliteStore
 from tests.server.authorization_server import authorization_server
+from tests.server.serving import deleted_data
 from tests.server.test_in_task_authorization import Calendar, served
 from tests.server.webhook_receiver import ANYWHERE, webhook
 
 pytestmark = pytest.mark.anyio
-
-EVERYTHING = {"all": "true", "cancel": "true"}
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -51,11 +50,10 @@ async def test_a_handler_that_outlives_the_deletion_of_its_task_leaves_no_memory
         return ""
 
     app = App(agent, store=store, engine_limits=Limits(cancel_seconds=0.01))
-    async with served(app) as (url, http), Client(url) as client:
+    async with served(app) as (url, _), Client(url) as client:
         sending = asyncio.create_task(client.send("hello"))
         await begun.wait()
-        reply = await http.delete("/parley/data", params=EVERYTHING, timeout=30)
-        assert reply.json()["tasks"] == 1
+        assert (await deleted_data(app)).tasks == 1
         released.set()
         await ended.wait()
         await asyncio.gather(sending, return_exceptions=True)
@@ -69,13 +67,13 @@ async def test_a_reader_of_a_task_that_waits_for_its_caller_learns_that_it_was_d
     async def handle(turn: Turn) -> str:
         return await turn.ask("What happened?")
 
-    async with served(App(agent, store=store)) as (url, http), Client(url) as client:
+    app = App(agent, store=store)
+    async with served(app) as (url, _), Client(url) as client:
         asked = await client.send("hello")
         assert asked.task is not None
         async with aclosing(client.subscribe(asked.task)) as updates:
             assert (await anext(updates)).state is TaskState.INPUT_REQUIRED
-            reply = await http.delete("/parley/data", params={"all": "true"})
-            assert reply.json()["tasks"] == 1
+            assert (await deleted_data(app)).tasks == 1
             with pytest.raises(TaskNotFoundError):
                 await anext(updates)
 
@@ -89,11 +87,11 @@ async def test_a_delivery_that_is_under_way_writes_nothing_back(tmp_path: Path) 
 
     async with webhook(lambda _: None) as hook:
         app = App(agent, store=SqliteStore(path), webhooks=ANYWHERE, drain_seconds=0)
-        async with served(app) as (url, http), Client(url) as client:
+        async with served(app) as (url, _), Client(url) as client:
             await client.send("hello", push=PushConfig(hook.url()))
             await hook.notified("/hook")
-            reply = await http.delete("/parley/data", params=EVERYTHING)
-            assert (reply.json()["tasks"], reply.json()["webhooks"]) == (1, 1)
+            deleted = await deleted_data(app)
+            assert (deleted.tasks, deleted.webhooks) == (1, 1)
     with closing(sqlite3.connect(path)) as connection:
         for table in ("tasks", "events", "push_configs", "outbox", "sends", "inbox", "context_values"):
             assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), table
@@ -102,11 +100,12 @@ async def test_a_delivery_that_is_under_way_writes_nothing_back(tmp_path: Path) 
 async def test_an_authorization_of_deleted_data_is_not_finished(store: Store) -> None:
     async with authorization_server() as issuer:
         calendar = Calendar(issuer)
-        async with served(App(calendar.agent, store=store)) as (url, http), Client(url) as client:
+        app = App(calendar.agent, store=store)
+        async with served(app) as (url, http), Client(url) as client:
             asked = await client.send("What is on?")
             assert asked.authorization is not None
             redirect = await http.get(asked.authorization.url or "")
-            await http.delete("/parley/data", params=EVERYTHING)
+            await deleted_data(app)
             page = await http.get(redirect.headers["location"])
             assert page.status_code == 400
             assert await store.records.count(CREDENTIALS, "") == 0

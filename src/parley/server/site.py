@@ -87,6 +87,7 @@ class Site:
         await self._reply_card(request, read_version(request.version_header) or Version.V0_2)
 
     async def _reply_card(self, request: AsgiRequest, version: Version | None) -> None:
+        await self.service.cards.prepare(request.base_url)
         document = self.service.cards.document(request.base_url, version)
         await reply_card(request, document, cache=b"public, max-age=%d" % PUBLIC_SECONDS, vary=b"A2A-Version, Host")
 
@@ -111,7 +112,7 @@ class Site:
         assert operations is not None, "Only an app with an engine has this page"
         identity = await service.shared.authenticate(request.credentials, request.address)
         with service.shared.throttle.admit(identity.name, request.address):
-            check_is_known(identity, request)
+            check_is_known(identity)
             caller = service.caller_of(identity, read_text(request.query, "tenant"))
             selection = read_selection(request.query, service.agent_id)
             if request.verb == "GET":
@@ -133,18 +134,21 @@ class Site:
             await reply_error(request, Version.V1_0, error)
 
     async def show_openapi(self, request: AsgiRequest) -> None:
-        await request.reply(200, _with_url(self._cached_pages()[0], request.base_url))
+        document, _ = await self._cached_pages()
+        await request.reply(200, _with_url(document, request.base_url))
 
     async def show_docs(self, request: AsgiRequest) -> None:
         headers = [
             (b"content-security-policy", docs_page.CONTENT_SECURITY_POLICY.encode()),
             (b"x-content-type-options", b"nosniff"),
         ]
-        await request.reply(200, _with_url(self._cached_pages()[1], request.base_url), HTML, headers)
+        _, page = await self._cached_pages()
+        await request.reply(200, _with_url(page, request.base_url), HTML, headers)
 
-    def _cached_pages(self) -> tuple[bytes, bytes]:
+    async def _cached_pages(self) -> tuple[bytes, bytes]:
         """The OpenAPI document and the documentation page. They take milliseconds to build, so all hosts share them."""
         shared = self.service.shared
+        await self.service.cards.prepare(PLACEHOLDER_URL)
         key = (self.service, shared.grpc_target(PLACEHOLDER_URL), shared.card_revision)
         return shared.pages.get(key, lambda: _made_pages(self.service.cards.card(PLACEHOLDER_URL)))
 

@@ -50,8 +50,8 @@ async def export(options: WithDataOptions) -> int:
 
     \b
     Examples:
-      parley tasks export http://127.0.0.1:8080 --all > mine.jsonl
-      parley tasks export localhost:8080 --context $CONTEXT > conversation.jsonl
+      parley tasks export https://agents.example --all --token $TOKEN > mine.jsonl
+      parley tasks export localhost:8080 --context $CONTEXT --token $TOKEN > conversation.jsonl
       parley tasks export --store sqlite:///parley.db --owner bearer:ada --all > ada.jsonl
     """
     last = b""
@@ -116,8 +116,8 @@ async def delete(
 
     \b
     Examples:
-      parley tasks delete http://127.0.0.1:8080 --task $TASK
-      parley tasks delete localhost:8080 --all --cancel --yes
+      parley tasks delete https://agents.example --task $TASK --token $TOKEN
+      parley tasks delete localhost:8080 --all --cancel --yes --token $TOKEN
       parley tasks delete --store postgresql://localhost/parley --owner bearer:ada --all
     """
     if audit is not None and options.client is not None:

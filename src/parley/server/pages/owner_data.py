@@ -2,7 +2,7 @@
 
 A2A has no operation for either. The query says what: `task=ID`, `context=ID` or `all=true`, `tenant=` where the
 credentials name none, and for DELETE `cancel=true`. Callers are authenticated as for every operation, and see nothing
-of others. All callers without credentials are one owner, so only this machine may act for them.
+of others. All callers without credentials are one owner, so none of them may.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ import msgspec
 
 from parley.engine.caller import Caller
 from parley.engine.owner_data import DeletedData, Selection
-from parley.network.addresses import is_loopback
-from parley.network.urls import host_of
 from parley.protocol.errors import InvalidParamsError, PermissionDeniedError
 from parley.server.bindings.failures import ClientDisconnected, Header
 from parley.server.bindings.http import JSON, AsgiRequest
@@ -30,7 +28,6 @@ VERBS = ("DELETE", "GET")
 NDJSON = b"application/x-ndjson"
 NO_STORE: Header = (b"cache-control", b"no-store")
 CHUNK = 64 * 1024
-PROXY_HEADERS = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 PARAMETERS = ("all", "cancel", "context", "task", "tenant")
 
 
@@ -46,23 +43,19 @@ class DataOperations(Protocol):
         ...
 
 
-def check_is_known(identity: Identity, request: AsgiRequest) -> None:
-    """Check that data can be that of the caller alone, or that the caller is on this machine.
+def check_is_known(identity: Identity) -> None:
+    """Check that a caller has credentials.
+
+    Nothing in a request shows that it comes from this machine: a proxy here may pass on none of what its caller sent.
 
     Raises:
-        PermissionDeniedError: it has no credentials, and calls from another machine, or from an unknown one.
+        PermissionDeniedError: it has none, and all such callers are one owner.
     """
-    if not identity.name and not _is_of_this_machine(request):
+    if not identity.name:
         raise PermissionDeniedError(
-            "Callers without credentials are not told apart, so from another machine, or through a proxy, none of them "
-            "can export or delete data. The operator can: parley tasks export or delete, with --store"
+            "Callers without credentials are not told apart, so none of them can export or delete data. The operator "
+            "can: parley tasks export or delete, with --store"
         )
-
-
-def _is_of_this_machine(request: AsgiRequest) -> bool:
-    """Whether nothing says that a request comes from elsewhere: a proxy on this machine has a loopback address, too."""
-    has_passed_proxy = any(name in request.headers for name in PROXY_HEADERS)
-    return is_loopback(request.address) and is_loopback(host_of(request.base_url)) and not has_passed_proxy
 
 
 def read_selection(query: Mapping[str, Sequence[str]], agent_id: str | None) -> Selection:
