@@ -34,6 +34,9 @@ logger = logging.getLogger(__name__)
 MAX_BATCH = 1_000
 """Changes in a transaction: their callers wait as long as it takes."""
 
+MAX_CHANGES = 50
+"""Changes in a transaction that are not appends: each asks the server up to three times, one after the other."""
+
 MAX_BATCH_SIZE = 8_000_000
 """Characters in a transaction."""
 
@@ -46,6 +49,9 @@ for the one after that: a quarter fewer commits when many send.
 
 MAX_TRIES = 10
 """How often a change that meets others at the same moment is tried alone."""
+
+MAX_SLOW_TRIES = 2
+"""How often a change that takes too long by itself is tried."""
 
 LATE_SECONDS = 20.0
 """How long a change waits for others that the server is too slow for. Each of these takes seconds to fail."""
@@ -120,10 +126,11 @@ class PostgresWriter:
 
     def _take(self) -> list[Job]:
         jobs: list[Job] = []
-        size = 0
-        while self._queue and len(jobs) < MAX_BATCH and size <= MAX_BATCH_SIZE:
+        size = changes = 0
+        while self._queue and len(jobs) < MAX_BATCH and size <= MAX_BATCH_SIZE and changes < MAX_CHANGES:
             job = self._queue.popleft()
             size += size_of(job)
+            changes += isinstance(job.change, Change)
             jobs.append(job)
         return jobs
 
@@ -161,7 +168,7 @@ class PostgresWriter:
         except DRIVER_ERRORS as error:
             if is_lost(error, session.connection):
                 self._note_loss(session, error)
-                return [unit]
+                return self._halve(unit) if isinstance(error, TimeoutError) and self._unanswered is None else [unit]
             self._is_slow = isinstance(error, asyncpg.QueryCanceledError | asyncpg.LockNotAvailableError)
             await self._roll_back(session)
             if len(unit) > 1:
@@ -176,16 +183,31 @@ class PostgresWriter:
         resolve(outcomes)
         return []
 
+    def _halve(self, unit: list[Job]) -> list[list[Job]]:
+        """The jobs of a transaction that took too long and was not committed, in smaller ones."""
+        self._is_slow = True
+        if len(unit) > 1:
+            middle = len(unit) // 2
+            return [unit[:middle], unit[middle:]]
+        (job,) = unit
+        job.tries += 1
+        if job.tries < MAX_SLOW_TRIES:
+            return [unit]
+        resolve([(job, None, self._too_late())])
+        return []
+
+    def _too_late(self) -> StoreUnavailableError:
+        text = "the database took too long. Nothing of this was written, and it may be tried again."
+        return StoreUnavailableError(f"{self._address.name}: {text}")
+
     def _fail_late(self, unit: list[Job]) -> None:
         """Fail the jobs of a unit that waited too long for others; none of them was written."""
         earliest = asyncio.get_running_loop().time() - LATE_SECONDS
 
         def is_late(job: Job) -> bool:
-            return max(job.queued_at, self._lost_at) < earliest
+            return job.queued_at < earliest
 
-        text = "the database took too long. Nothing of this was written, and it may be tried again."
-        error = f"{self._address.name}: {text}"
-        resolve([(job, None, StoreUnavailableError(error)) for job in unit if is_late(job)])
+        resolve([(job, None, self._too_late()) for job in unit if is_late(job)])
         unit[:] = [job for job in unit if not is_late(job)]
 
     def _refusal_of(self, job: Job, error: BaseException) -> StoreError:

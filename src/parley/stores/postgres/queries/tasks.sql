@@ -126,14 +126,16 @@ oldest AS (
     SELECT number, coalesce(
         sum(last_seq) OVER (ORDER BY status_at, number ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0
     ) AS events_before
-    FROM tenants CROSS JOIN LATERAL (
-        SELECT number, status_at, last_seq FROM tasks AS t
-        WHERE t.tenant = tenants.tenant AND t.status_at < $1
-            AND t.state IN ('completed', 'failed', 'canceled', 'rejected') AND ($4::text IS NULL OR t.agent = $4::text)
-        ORDER BY t.status_at LIMIT $2
+    FROM (
+        SELECT number, status_at, last_seq FROM tenants CROSS JOIN LATERAL (
+            SELECT number, status_at, last_seq FROM tasks AS t
+            WHERE t.tenant = tenants.tenant AND t.status_at < $1
+                AND t.state IN ('completed', 'failed', 'canceled', 'rejected') AND ($4::text IS NULL OR t.agent = $4::text)
+            ORDER BY t.status_at LIMIT $2
+        ) AS of_tenant
+        WHERE $3::text IS NULL OR tenants.tenant = $3::text
+        ORDER BY status_at, number LIMIT $2
     ) AS ended
-    WHERE $3::text IS NULL OR tenants.tenant = $3::text
-    ORDER BY status_at, number LIMIT $2
 ),
 free AS (
     SELECT number FROM tasks WHERE number IN (SELECT number FROM oldest WHERE events_before < $5::bigint)
