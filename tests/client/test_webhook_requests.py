@@ -15,6 +15,7 @@ from msgspec import structs
 from parley.client.webhooks.notification import PushNotification
 from parley.client.webhooks.receiver import WebhookReceiver
 from parley.client.webhooks.seen import Delivery, DeliveryVerdict, SqliteSeen
+from parley.client.webhooks.standard_webhooks import new_secret
 from parley.dialects.registry import DIALECTS
 from parley.protocol.cards import AgentCard
 from parley.protocol.push import PushConfig
@@ -22,6 +23,7 @@ from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
 from tests.client.scripted_agent import TASK, status
 from tests.client.test_webhooks import Inbox, posted
+from tests.client.webhook_sender import signed_headers
 from tests.deadlines import fail_after
 from tests.server.serving import serving
 
@@ -146,6 +148,77 @@ async def test_one_agent_cannot_fill_the_memory_with_many_long_bodies_at_once() 
         inbox.may_go_on.set()
         assert await asyncio.gather(*first, theirs) == [204] * 5
         assert await answered(one, 4, long) == 204
+
+
+class Stranger:
+    """A request at a receiver of signed notifications whose body is all there but for its end."""
+
+    def __init__(self, hook: WebhookReceiver, size: int) -> None:
+        self._pieces = [b"x" * size]
+        self.is_read = asyncio.Event()
+        self.may_end = asyncio.Event()
+        self.status = 0
+        signed = signed_headers(new_secret(), body=b"", delivery_id="msg_x")
+        fields = [(name.encode(), value.encode()) for name, value in signed.items()]
+        self.request = asyncio.create_task(
+            hook({"type": "http", "method": "POST", "headers": fields}, self._receive, self._send)
+        )
+
+    async def _receive(self) -> Any:
+        if self._pieces:
+            return {"type": "http.request", "body": self._pieces.pop(), "more_body": True}
+        self.is_read.set()
+        await self.may_end.wait()
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def _send(self, message: Any) -> None:
+        self.status = message.get("status", self.status)
+
+
+async def test_strangers_cannot_use_up_the_memory_for_an_agents_signed_bodies() -> None:
+    """Their bodies must be read to find out. Above the bound, the request that began first ends, not the newest."""
+    inbox, secret = Inbox(), new_secret()
+    hook = WebhookReceiver.hmac(HOOK, inbox, secret=secret, max_bytes=4 * 1024 * 1024)
+
+    async def answered(body: bytes, delivery_id: str, signed_by: str = secret) -> int:
+        return await posted(hook, signed_headers(signed_by, body=body, delivery_id=delivery_id), body)
+
+    with fail_after(10):
+        strangers = [Stranger(hook, 4 * 1024 * 1024) for _ in range(4)]
+        for stranger in strangers:
+            await stranger.is_read.wait()
+        assert await answered(WORKING, "msg_1") == 204
+        await strangers[0].request
+        latest = Stranger(hook, 4 * 1024 * 1024)
+        await latest.is_read.wait()
+        assert [stranger.status for stranger in (*strangers, latest)] == [503, 0, 0, 0, 0]
+        assert await answered(WORKING, "msg_2", signed_by=new_secret()) == 401
+        await strangers[1].request
+        for stranger in (*strangers[2:], latest):
+            stranger.may_end.set()
+            await stranger.request
+        assert [stranger.status for stranger in (*strangers, latest)] == [503, 503, 401, 401, 401]
+    assert [notification.id for notification in inbox.got] == ["msg_1"]
+
+
+async def test_a_signed_body_counts_for_its_agent_once_the_signature_is_verified() -> None:
+    inbox, secret, size = Inbox(), new_secret(), 4_000_000
+    inbox.may_go_on.clear()
+    hook = WebhookReceiver.hmac(HOOK, inbox, secret=secret, max_bytes=4 * 1024 * 1024)
+    long = WORKING[:-1] + b" " * (size - len(WORKING)) + WORKING[-1:]
+
+    async def answered(number: int, signed_by: str = secret) -> int:
+        headers = signed_headers(signed_by, body=long, delivery_id=f"msg_{number}")
+        return (await hook.answer("POST", "/", headers, long)).status
+
+    with fail_after(10):
+        first = [asyncio.create_task(answered(number)) for number in range(4)]
+        await asyncio.sleep(0)
+        assert await answered(4) == 503
+        assert await answered(4, signed_by=new_secret()) == 401
+        inbox.may_go_on.set()
+        assert await asyncio.gather(*first) == [204] * 4
+        assert await answered(4) == 204
 
 
 async def _no_keys(url: str) -> bytes:

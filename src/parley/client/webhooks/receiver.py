@@ -18,8 +18,8 @@ import logging
 import re
 import time
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
@@ -36,7 +36,7 @@ from parley.client.webhooks.challenge import challenge_token, is_challenge
 from parley.client.webhooks.key_sets import PAUSE_SECONDS, FetchKeys, GuardedFetch, SenderKeys
 from parley.client.webhooks.notification import Handler, PushNotification, decode_event, describe_delivery
 from parley.client.webhooks.offers import HMAC, JWT, webhook_offer
-from parley.client.webhooks.proofs import BodyCheck, Headers, Secrets, SenderProof
+from parley.client.webhooks.proofs import BodyCheck, Evidence, Headers, Secrets, SenderProof
 from parley.client.webhooks.seen import Delivery, DeliveryVerdict, MemorySeen, SeenDeliveries
 from parley.client.webhooks.signed_tokens import SignedTokens
 from parley.client.webhooks.standard_webhooks import StandardWebhooks, new_secret
@@ -116,7 +116,7 @@ class _TooSlowError(Exception):
 
 
 class _TooManyError(Exception):
-    """An agent sends more bodies at once than may be in memory."""
+    """More bodies come at once than may be in memory."""
 
 
 class _HeldBytes:
@@ -143,6 +143,49 @@ class _HeldBytes:
             self._bytes -= own
 
 
+class _UnverifiedBodies:
+    """The bodies of all requests whose proof covers the body: their senders are not known before it was read.
+
+    Above the bound, the request whose body began first ends. To refuse the newest instead would let strangers who
+    send slowly keep an agent out.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._bytes = 0
+        self._sizes: dict[asyncio.Timeout, int] = {}
+        """Of each request, the oldest first. Its timeout is how it is ended."""
+
+    @asynccontextmanager
+    async def request(self) -> AsyncGenerator[_Hold]:
+        """A block for one request. What it yields counts bytes. Raises _TooManyError if the request is ended."""
+        ending = asyncio.timeout(None)
+        try:
+            async with ending:
+                yield partial(self._count, ending)
+        except TimeoutError:
+            raise _TooManyError from None
+        finally:
+            self._release(ending)
+
+    def _count(self, request: asyncio.Timeout, size: int) -> None:
+        if request.when() is not None:  # it was ended just before this piece came
+            raise _TooManyError
+        if size == 0:
+            return
+        self._sizes[request] = self._sizes.get(request, 0) + size
+        self._bytes += size
+        while self._bytes > self._most:
+            oldest = next(iter(self._sizes))
+            self._release(oldest)
+            oldest.reschedule(asyncio.get_running_loop().time())
+            if oldest is request:
+                raise _TooManyError
+
+    def _release(self, request: asyncio.Timeout) -> None:
+        self._bytes -= self._sizes.pop(request, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class _Registration:
     """A config that an agent has, and what its requests must prove. `source` keeps the ids of agents apart."""
@@ -153,6 +196,13 @@ class _Registration:
     agent: str | None = None
     """The URL of the agent, as the program has given it to its client."""
     held: _HeldBytes = field(default_factory=_HeldBytes)
+
+    @property
+    def is_known_by_headers(self) -> bool:
+        """Whether accepted headers prove the sender: those with a signature of the body do not."""
+        if isinstance(self.proof, StandardWebhooks):
+            return self.proof.has_token
+        return isinstance(self.proof, Secrets | SignedTokens)  # a proof of the program may need the body
 
 
 class WebhookReceiver:
@@ -188,6 +238,8 @@ class WebhookReceiver:
         self._now = now
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._blocking = LoopThread()
+        self._most_held = max(HELD_BODIES * self._max_bytes, LEAST_HELD_BYTES)
+        self._unverified = _UnverifiedBodies(self._most_held)
         self._registrations = {"": _Registration("", self.config, proof or _proof_of(self.config, now))}
 
     # --- kinds of receivers -------------------------------------------------------------------------------------------
@@ -315,7 +367,8 @@ class WebhookReceiver:
         refusal: UnauthenticatedError | None = None
         for registration in self._registrations.values():
             try:
-                return _decoded(registration, registration.proof.check(_lower(headers.items())), body)
+                evidence = registration.proof.check(_lower(headers.items()))(body)
+                return _decoded(registration, evidence, body)
             except UnauthenticatedError as error:
                 refusal = refusal or error
         assert refusal is not None, "A receiver has a registration"
@@ -332,7 +385,7 @@ class WebhookReceiver:
             Exception: whatever the handler raises.
         """
         registration, check_body = await self._authenticate(_lower(headers.items()))
-        return await self._accept(registration, check_body, body)
+        return await self._accept(registration, check_body(body), body)
 
     async def answer(self, method: str, url: str, headers: RequestHeaders, body: bytes) -> WebhookAnswer:
         """Answer a request of any web framework. `url` may be the whole URL, its path and query, or its query."""
@@ -378,8 +431,16 @@ class WebhookReceiver:
             return _status(HTTPStatus.METHOD_NOT_ALLOWED, {"allow": "GET, POST"})
         try:
             registration, check_body = await self._authenticate(headers)
-            with registration.held.request(max(HELD_BODIES * self._max_bytes, LEAST_HELD_BYTES)) as hold:
-                await self._accept(registration, check_body, await read_body(hold))
+            with registration.held.request(self._most_held) as hold:
+                if registration.is_known_by_headers:
+                    body = await read_body(hold)
+                    evidence = check_body(body)
+                else:
+                    async with self._unverified.request() as hold_unverified:
+                        body = await read_body(hold_unverified)
+                        evidence = check_body(body)
+                    hold(len(body))
+                await self._accept(registration, evidence, body)
         except UnauthenticatedError as error:
             _log.info("A notification is refused: %s", error)
             return _status(HTTPStatus.UNAUTHORIZED)
@@ -391,7 +452,7 @@ class WebhookReceiver:
         except _TooSlowError:
             return _status(HTTPStatus.REQUEST_TIMEOUT)
         except _TooManyError:
-            _log.warning("A notification is refused: its sender has too many long ones here at once")
+            _log.warning("A notification is refused: too many long ones are here at once")
             return _status(HTTPStatus.SERVICE_UNAVAILABLE, {"retry-after": f"{PAUSE_SECONDS:.0f}"})
         except RepeatConflictError as error:
             _log.warning("A notification is refused: %s", error)
@@ -418,9 +479,9 @@ class WebhookReceiver:
         assert refusal is not None, "A receiver has a registration"
         raise refusal
 
-    async def _accept(self, registration: _Registration, check_body: BodyCheck, body: bytes) -> bool:
+    async def _accept(self, registration: _Registration, evidence: Evidence, body: bytes) -> bool:
         """Hand a notification over, unless it came before."""
-        notification = _decoded(registration, check_body, body)
+        notification = _decoded(registration, evidence, body)
         if notification.id is None:
             await self._handle(notification)
             return True
@@ -460,8 +521,7 @@ class WebhookReceiver:
         return bytes(body)
 
 
-def _decoded(registration: _Registration, check_body: BodyCheck, body: bytes) -> PushNotification:
-    evidence = check_body(body)
+def _decoded(registration: _Registration, evidence: Evidence, body: bytes) -> PushNotification:
     notification = describe_delivery(decode_event(body), evidence.delivery_id, agent=registration.agent)
     if evidence.task_id is not None and evidence.task_id != notification.task_id:
         raise SignatureInvalidError("The token was signed for another task")

@@ -62,6 +62,11 @@ class StandardWebhooks:
         self._token = token
         self._now = now
 
+    @property
+    def has_token(self) -> bool:
+        """Whether a token is required, so that accepted headers prove the sender before the body is read."""
+        return bool(self._token)
+
     async def prepare(self, headers: Headers) -> None:
         """Nothing is fetched."""
 
