@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from datetime import timedelta
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from parley.server.security.reloading import ReloadableSecurity
 from parley.server.security.schemes.scheme import Proof
 from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret
 from parley.server.security.schemes.tokens import BearerTokens
+from tests.conformance.serve import secured_agent
 from tests.deadlines import fail_after
 from tests.server.serving import echo_agent, running
 
@@ -91,6 +94,62 @@ async def test_a_key_needs_nothing_but_a_method_that_signs() -> None:
         card = (await client.get(CARD)).content
         assert verify_card(card, lambda _: load_key(key)).header.key_id == "projects/x/keys/1"
         assert keys.signatures == {"projects/x/keys/1": 2}
+
+
+class SlowKey(RemoteKey):
+    """A key in a KMS that does not answer until it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = threading.Event()
+        self.may_answer = threading.Event()
+
+    def sign(self, data: bytes) -> bytes:
+        self.asked.set()
+        self.may_answer.wait(10)
+        return super().sign(data)
+
+
+async def test_a_key_that_signs_slowly_holds_up_only_those_who_ask_for_the_card() -> None:
+    key = SlowKey()
+    keys = GivenKeys(key)
+    async with running(App(echo_agent(), signer=keys)) as client, asyncio.TaskGroup() as group:
+        cards = [group.create_task(client.get(CARD)) for _ in range(3)]
+        await asyncio.to_thread(key.asked.wait, 5)
+        assert (await client.get(JWKS)).status_code == 200
+        assert not any(card.done() for card in cards)
+        key.may_answer.set()
+        bodies = {(await card).content for card in cards}
+    (body,) = bodies
+    assert verify_card(body, lambda _: load_key(key.public_jwk))
+    assert keys.signatures == {key.key_id: 2}, "it was signed once for all of them"
+
+
+async def test_an_extended_card_is_signed_beside_the_event_loop_too() -> None:
+    key = SlowKey()
+    secured = Security({"token": BearerTokens([secret_of("alice", "a")])})
+    app = App(secured_agent(), signer=GivenKeys(key), security=secured)
+    async with running(app) as client, asyncio.TaskGroup() as group:
+        headers = {"authorization": "Bearer a", "a2a-version": "1.0"}
+        card = group.create_task(client.get("/extendedAgentCard", headers=headers))
+        await asyncio.to_thread(key.asked.wait, 5)
+        assert (await client.get(JWKS)).status_code == 200
+        key.may_answer.set()
+        reply = await card
+    assert reply.status_code == 200
+    assert verify_card(reply.content, lambda _: load_key(key.public_jwk))
+
+
+async def test_a_card_that_cannot_be_signed_now_can_be_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parley.server.signing_threads.SIGN_SECONDS", 0.05)
+    key = SlowKey()
+    async with running(App(echo_agent(), signer=GivenKeys(key))) as client:
+        try:
+            assert (await client.get(CARD)).status_code == 503
+        finally:
+            key.may_answer.set()
+        monkeypatch.setattr("parley.server.signing_threads.SIGN_SECONDS", 5)
+        assert (await client.get(CARD)).status_code == 200
 
 
 def test_a_private_member_is_never_published() -> None:

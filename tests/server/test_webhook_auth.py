@@ -138,7 +138,7 @@ async def test_a_key_that_signs_slowly_holds_up_its_own_deliveries_only() -> Non
 async def test_a_key_that_does_not_answer_is_worth_another_try(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("parley.server.webhooks.signing_threads.SIGN_SECONDS", 0.05)
+    monkeypatch.setattr("parley.server.signing_threads.SIGN_SECONDS", 0.05)
     signer = SlowSigner()
     try:
         async with webhook() as receiver, WebhookSender(ANYWHERE, authentication=signing(signer)) as sender:
@@ -148,7 +148,7 @@ async def test_a_key_that_does_not_answer_is_worth_another_try(
             assert receiver.requests == []
     finally:
         signer.may_answer.set()
-    assert "The key that signs tokens for webhooks did not answer" in caplog.text
+    assert "The key that signs cards and tokens did not answer" in caplog.text
 
 
 async def test_the_credentials_of_a_jwt_are_its_audience() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Hashable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeAlias, TypeVar, cast
+from weakref import WeakValueDictionary
 
 from parley.engine.caller import Caller
 from parley.keys.signing_key import SigningKeys
@@ -23,6 +25,7 @@ from parley.server.pages.owner_data import DataOperations
 from parley.server.security.authentication import was_refused
 from parley.server.security.credentials import ANONYMOUS, Identity, PresentedCredentials
 from parley.server.security.throttle import Throttle
+from parley.server.signing_threads import SigningThreads
 from parley.server.telemetry.telemetry import Telemetry
 from parley.server.webhooks.authentication import WebhookAuthenticator
 
@@ -57,6 +60,13 @@ class Cache:
                 self._values.popitem(last=False)
         return cast(V, value)
 
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._values
+
+
+def _no_locks() -> WeakValueDictionary[Hashable, asyncio.Lock]:
+    return WeakValueDictionary()
+
 
 @dataclass(slots=True, kw_only=True)
 class AppResources:
@@ -89,6 +99,10 @@ class AppResources:
     owner_data: DataOperations | None = None
     """Export and deletion of a caller's data; a proxy has none, and a host has routes of its own."""
     cards: Cache = field(default_factory=lambda: Cache(CACHED_CARDS))
+    signing: SigningThreads = field(default_factory=SigningThreads)
+    """Threads in which cards are signed."""
+    cards_in_signing: WeakValueDictionary[Hashable, asyncio.Lock] = field(default_factory=_no_locks)
+    """A lock for each card that is being signed, so that it is signed once for all who ask for it."""
     pages: Cache = field(default_factory=lambda: Cache(CACHED_PAGES))
     security_changed_at: datetime | None = None
 

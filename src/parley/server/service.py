@@ -134,8 +134,9 @@ class Service:
 
     async def _extended_card(self, call: Call, caller: Caller) -> AgentCard:
         if self.shared.find_extended_card is None:
+            await self.cards.prepare(call.base_url, everything=True)
             return self.cards.card(call.base_url, everything=True)
-        return self.cards.published(await self.shared.find_extended_card(caller), call.base_url)
+        return await self.cards.published(await self.shared.find_extended_card(caller), call.base_url)
 
     def follow(self, call: Call, request: Request) -> CallStream:
         """Run a streaming operation: a stream of its events, after the call's cursor if it has one."""

@@ -49,5 +49,6 @@ class HostedSite:
             raise PathNotFound
 
     async def _show_card(self, request: AsgiRequest) -> None:
+        await self.site.service.cards.prepare(request.base_url)
         document = self.site.service.cards.document(request.base_url)
         await reply_card(request, document, cache=b"private, max-age=%d" % PRIVATE_SECONDS, vary=b"Authorization, Host")

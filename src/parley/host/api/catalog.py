@@ -47,7 +47,9 @@ async def show_public_card(call: ApiCall[None]) -> None:
     cards = HostedCards(
         found.agent, host.app.shared, since=found.since, agent_id=agent_id, takes_webhooks=takes_webhooks
     )
-    document = cards.document(host.url_of(agent_id, call.request.base_url))
+    url = host.url_of(agent_id, call.request.base_url)
+    await cards.prepare(url)
+    document = cards.document(url)
     await reply_card(call.request, document, cache=b"public, max-age=%d" % PUBLIC_SECONDS, vary=b"Host")
 
 

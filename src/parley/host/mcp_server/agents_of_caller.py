@@ -80,7 +80,10 @@ class AgentsOfCaller:
         """The agent with an id."""
         await self._host.find_program(self._tenant.id, name)
         cards = self._cards(name)
-        return None if cards is None else NamedAgent(name, cards.card(self._url(name)))
+        if cards is None:
+            return None
+        await cards.prepare(self._url(name))
+        return NamedAgent(name, cards.card(self._url(name)))
 
     def card_document(self, agent: NamedAgent) -> bytes:
         """The card as the agent's URL shows it."""

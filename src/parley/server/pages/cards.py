@@ -6,9 +6,13 @@ to 8.6.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+from collections.abc import AsyncGenerator, Hashable
+from contextlib import asynccontextmanager
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 
 import msgspec
 from msgspec import Struct, structs
@@ -19,8 +23,10 @@ from parley.dialects.registry import DIALECTS
 from parley.dialects.v1_0 import DIALECT as V1_0
 from parley.network import urls
 from parley.protocol.cards import AgentCard, AgentInterface, AgentSkill, Binding
+from parley.protocol.errors import UnavailableError
 from parley.protocol.signing import CardForm, make_signature
 from parley.protocol.versions import Version
+from parley.server import signing_threads
 from parley.server.app_resources import AppResources
 from parley.server.pages.signer import KEYS_PATH
 
@@ -72,11 +78,37 @@ class Cards:
         """Whether webhooks may be registered."""
         return self._shared.check_webhook is not None
 
+    async def prepare(self, base_url: str, *, everything: bool = False) -> None:
+        """Sign a card in a thread, unless it is in the cache; `card` and `document` find it there.
+
+        Raises:
+            UnavailableError: the key does not answer in time.
+        """
+        target = self._shared.grpc_target(base_url)
+        key = self._key(base_url, target, everything)
+        if self._shared.signer is None or key in self._shared.cards:
+            return
+        async with self._in_time(), self._shared.cards_in_signing.setdefault(key, asyncio.Lock()):
+            if key not in self._shared.cards:
+                card = await self._shared.signing.run(partial(self._make, base_url, target, everything))
+                self._shared.cards.get(key, lambda: card)
+
     def card(self, base_url: str, *, everything: bool = False) -> AgentCard:
         """The card for callers who reach the agent at this URL; `everything` returns the extended card."""
         target = self._shared.grpc_target(base_url)
-        key = (self._agent, base_url, target, self.has_push, everything, self._shared.card_revision)
+        key = self._key(base_url, target, everything)
         return self._shared.cards.get(key, lambda: self._make(base_url, target, everything))
+
+    def _key(self, base_url: str, grpc_target: str | None, everything: bool) -> Hashable:
+        return (self._agent, base_url, grpc_target, self.has_push, everything, self._shared.card_revision)
+
+    @asynccontextmanager
+    async def _in_time(self) -> AsyncGenerator[None]:
+        try:
+            async with asyncio.timeout(signing_threads.SIGN_SECONDS):
+                yield
+        except TimeoutError as error:
+            raise UnavailableError("The card could not be signed in time") from error
 
     def document(self, base_url: str, version: Version | None = None) -> CardDocument:
         """The public card in one version, or in the form that clients of 0.3 and 1.0 both accept."""
@@ -105,10 +137,14 @@ class Cards:
         )
         return self._declared(card, base_url)
 
-    def published(self, card: AgentCard, base_url: str) -> AgentCard:
-        """The card of a remote agent, for callers who reach it at this URL."""
+    async def published(self, card: AgentCard, base_url: str) -> AgentCard:
+        """The card of a remote agent, for callers who reach it at this URL. Raises as `prepare` does."""
         interfaces = tuple(self._interfaces(base_url, self._shared.grpc_target(base_url)))
-        return self._declared(structs.replace(card, interfaces=interfaces, signatures=()), base_url)
+        card = structs.replace(card, interfaces=interfaces, signatures=())
+        if self._shared.signer is None:
+            return self._declared(card, base_url)
+        async with self._in_time():
+            return await self._shared.signing.run(partial(self._declared, card, base_url))
 
     def _declared(self, card: AgentCard, base_url: str) -> AgentCard:
         """The card with what the server adds: extensions, security and signatures."""

@@ -24,6 +24,7 @@ from parley.protocol.extensions import WEBHOOK_AUTH
 from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.push import PushConfig
 from parley.protocol.versions import Version
+from parley.server.signing_threads import SigningThreads
 from parley.server.webhooks.auth_settings import WebhookAuthSettings, WebhookCertificate
 from parley.server.webhooks.schemes import (
     ApiKeyHeader,
@@ -38,7 +39,6 @@ from parley.server.webhooks.schemes import (
     WebhookScheme,
     credentials_of,
 )
-from parley.server.webhooks.signing_threads import SigningThreads
 from parley.server.webhooks.webhook_tokens import WebhookTokens
 
 MAX_NAMES = 16
