@@ -43,6 +43,7 @@ Does what it hears
   output      */*
   extension   urn:parley:cursor:1
   extension   urn:parley:idempotent-send:1
+  extension   urn:parley:authorization-request:1
   extension   urn:parley:webhook-auth:1
 
 Interfaces

@@ -17,7 +17,7 @@ from starlette.routing import Mount
 from parley import Agent, Turn
 from parley.cluster.hints import Hint, HintKind, LocalHints
 from parley.engine.limits import Limits
-from parley.protocol.extensions import WEBHOOK_AUTH
+from parley.protocol.extensions import AUTHORIZATION_REQUEST, WEBHOOK_AUTH
 from parley.protocol.signing import load_key, verify_card
 from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
@@ -82,7 +82,8 @@ async def test_a_card_says_that_the_same_message_is_taken_once_unless_that_is_tu
                 json=send("hi", message_id="1"),
                 headers={"a2a-extensions": once.uri, "a2a-version": "1.0"},
             )
-        assert [extension["uri"] for extension in declared] == [*(each.uri for each in expected), WEBHOOK_AUTH]
+        uris = [*(each.uri for each in expected), AUTHORIZATION_REQUEST, WEBHOOK_AUTH]
+            assert [extension["uri"] for extension in declared] == uris
         assert reply.headers.get("a2a-extensions") == (once.uri if seconds else None)
 
 

@@ -1,4 +1,7 @@
-"""The URIs of the extensions that Parley itself defines; its servers declare them, and its clients look for them."""
+"""The URIs of the extensions that Parley itself defines.
+
+Servers declare in their cards what callers may use. Those that mark messages between agents only are not declared.
+"""
 
 from __future__ import annotations
 
@@ -30,5 +33,6 @@ tokens the URL of the public keys in `jwks` and the `issuer`."""
 
 AUTHORIZATION_REQUEST = "urn:parley:authorization-request:1"
 """The member of metadata that asks for a credential, and gives it. In the message of an `auth-required` status it
-describes what is needed: `scheme`, `url`, `scopes`, `answer`, `expiresAt`. In the message that continues the task it
-holds `credential`, and `scheme` and `expiresAt` if they are known; readers of the task see `masked` instead."""
+describes what is needed: `scheme`, `url`, `scopes`, `answer`, `expiresAt`, and `text` if a message that is one text
+without spaces is the credential, too. In the message that continues the task it holds `credential`, and `scheme` and
+`expiresAt` if they are known; readers of the task see `masked` instead. Empty, it says that there is no credential."""

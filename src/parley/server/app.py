@@ -42,6 +42,7 @@ from parley.server import health
 from parley.server.agent_table import AgentTable, check_agent
 from parley.server.app_resources import AppResources, CheckWebhook
 from parley.server.authorization_callback import AuthorizationCallback
+from parley.server.bindings.authorization_request import AUTHORIZATION_REQUEST
 from parley.server.bindings.body_budget import BodyBudget
 from parley.server.bindings.cursor import CURSOR
 from parley.server.bindings.http import AsgiRequest, reply_error
@@ -199,6 +200,7 @@ class App:
         declared = authentication if remote is None or extra_route is not None else None
         seconds = self.local_engine.limits.idempotency_seconds
         added = (CURSOR, idempotent_send(seconds)) if seconds else (CURSOR,)
+        added = (*added, AUTHORIZATION_REQUEST)
         if hosted is not None:
             added = (*added, *hosted.extensions)
         self.shared = AppResources(
