@@ -47,6 +47,9 @@ class Helper:
                 await ask_elsewhere(run_of(turn), "a1", (TextPart("May I?"),))
             case ["log-in"]:
                 return (await turn.require_auth("Log in at https://login.example")).text
+            case ["key"]:
+                given = await turn.require_auth("I need a key.", scheme="ApiKey")
+                return f"A key of {len(given.credential)} letters."
             case ["wait"]:
                 await self._wait(turn)
                 return "Waited."

@@ -149,6 +149,10 @@ async def test_a_client_that_cannot_ask_gets_the_question_and_how_to_answer_it(m
         needs_login = await client.call_tool("helper", {"message": "log-in"})
         assert (needs_login.is_error, needs_login.structured_content["state"]) == (True, "auth-required")
         assert "https://login.example" in text_of_result(needs_login)
+        needs_key = await client.call_tool("helper", {"message": "key"})
+        assert "call this tool again with the credential alone as the message" in text_of_result(needs_key)
+        arguments = {"message": "key-1", "task_id": needs_key.structured_content["task_id"]}
+        assert (await client.call_tool("helper", arguments)).structured_content["text"] == "A key of 5 letters."
 
 
 async def test_a_task_that_waits_for_an_approver_is_not_asked_about() -> None:

@@ -151,7 +151,7 @@ async def test_a_demand_that_names_only_the_usual_scheme_is_described() -> None:
     calendar = Calendar(scheme="Bearer")
     async with served(App(calendar.agent)) as (url, _), Client(url) as client:
         asked = await client.send("What is on?")
-        assert asked.authorization == RequestedAuthorization("Bearer")
+        assert asked.authorization == RequestedAuthorization("Bearer", takes_text=True)
         await asked.authorize(SECRET)
     assert calendar.got == [SECRET]
 

@@ -9,7 +9,7 @@ import { Button, Icon } from "../ui/index.ts";
 import { safeLink } from "./links.ts";
 import { Markdown } from "./markdown.tsx";
 import { Parts } from "./parts.tsx";
-import { addressesIn, questionOf } from "./questions.ts";
+import { addressesIn, partsForPeople, questionOf } from "./questions.ts";
 import { formIn } from "./schema_fields.ts";
 import { SchemaForm } from "./schema_form.tsx";
 
@@ -26,7 +26,7 @@ export interface QuestionProps {
 
 /** The question of a task that waits. */
 export function Question({ status, artifacts, agent, isBusy = false, elsewhere, onAnswer }: QuestionProps) {
-  const parts = status.message?.parts ?? [];
+  const parts = partsForPeople(status.message);
   const schema = useMemo(() => formIn(parts), [status]);
   const isAuth = status.state === "TASK_STATE_AUTH_REQUIRED";
   const text = useMemo(() => questionOf(status, artifacts), [status, artifacts]);

@@ -2,7 +2,7 @@
 // The specification puts it into the message of the status, as text. Some frameworks put it into data instead, or into
 // an artifact; each is named where it is read. Data without a question in it is shown as JSON.
 
-import type { Artifact, JsonValue, Part, TaskStatus } from "../a2a/types.ts";
+import type { Artifact, JsonValue, Message, Part, TaskStatus } from "../a2a/types.ts";
 import { isObject } from "./schema_fields.ts";
 
 /** The artifact in which langgraph-api 0.16 asks: `{"id": …, "value": what interrupt() was given}`. */
@@ -25,6 +25,16 @@ export function questionOf(status: TaskStatus, artifacts: readonly Artifact[]): 
   // langgraph-api's status then holds an old message, or a dump of the graph's state.
   if (last?.name === INTERRUPT) return questionIn(last.parts);
   return questionIn(status.message?.parts ?? []) || questionIn(last?.parts ?? []);
+}
+
+/** The member of metadata in which Parley's servers describe the permission that a task needs. */
+const AUTHORIZATION = "urn:parley:authorization-request:1";
+
+/** The parts of a message that are for people: without the data that repeats that description for programs. */
+export function partsForPeople(message: Message | undefined): readonly Part[] {
+  const parts = message?.parts ?? [];
+  if (!message?.metadata || !(AUTHORIZATION in message.metadata)) return parts;
+  return parts.filter((part) => !(isObject(part.data) && "schemes" in part.data));
 }
 
 /** The text of the parts; without text, the question in their data. */

@@ -17,10 +17,12 @@ from parley.agents.received_message import ReceivedMessage
 from parley.engine.runs.run import Run
 from parley.engine.sealed_answers import is_left_out, open_answer
 from parley.protocol.authorization import (
+    TEXT_SCHEMES,
     AnswerWay,
     GivenCredential,
     RequestedAuthorization,
-    encode_authorization,
+    credential_in_parts,
+    describing,
     refusal_in,
     stored_credential,
 )
@@ -66,6 +68,16 @@ class WantedAuthorization:
     def is_described(self) -> bool:
         """Whether there is more to it than a text."""
         return self != WantedAuthorization(lifetime=self.lifetime)
+
+    @property
+    def request(self) -> RequestedAuthorization:
+        """What the caller is asked for; the URL of `oauth` and its end are not known yet."""
+        way = AnswerWay.CREDENTIAL if self.oauth is None else AnswerWay.CALLBACK
+        scheme = self.scheme or "Bearer"
+        # A URL without a scheme is where a person logs in, and any text may say that it is done.
+        is_for_login = self.oauth is not None or (self.scheme is None and self.url is not None)
+        takes_text = not is_for_login and scheme.lower() in TEXT_SCHEMES
+        return RequestedAuthorization(scheme, self.url, self.scopes, way, takes_text=takes_text)
 
 
 class CredentialNeeded(Exception):
@@ -143,9 +155,10 @@ async def require_authorization(
         Stopped: it was demanded, and the task waits.
     """
     name = f"parley:authorization {number}" if wanted.is_described else ""
+    refused = ""
 
     async def ask() -> NoReturn:
-        await _ask(run, name, question, wanted)
+        await _ask(run, name, question, wanted, refused)
         raise AssertionError("it ends the run")
 
     if not name:
@@ -164,23 +177,28 @@ async def require_authorization(
         else:
             answer = open_answer(run.engine.store.sealer, run.key, newest)
     id = stored_credential(answer)
+    if name and id is None and wanted.oauth is None and not is_left_out(answer):
+        found = credential_in_parts(wanted.request, answer)
+        refused = found if isinstance(found, str) else ""
     if id is None and wanted.oauth is not None and refusal_in(answer) is None:
         await ask()  # with another URL: the caller may say by any message that it needs one
     given = None if id is None else await run.engine.credentials.take(run.key, id)
     return Authorized(answer, run, given, ask)
 
 
-async def _ask(run: Run, name: str, question: tuple[Part, ...], wanted: WantedAuthorization) -> None:
+async def _ask(run: Run, name: str, question: tuple[Part, ...], wanted: WantedAuthorization, refused: str) -> None:
+    """Demand it; `refused` says what was wrong with the answer before."""
     if not name:
         await run.ask(TaskState.AUTH_REQUIRED, question)
         return
-    url, way = wanted.url, AnswerWay.CREDENTIAL
+    request = wanted.request
     expires_at = run.engine.clock.now() + wanted.lifetime
     if wanted.oauth is not None:
         from parley.agents.authorization_code import begin_authorization  # not above: few agents need an HTTP client
 
-        url, way = await begin_authorization(run, name, wanted, expires_at), AnswerWay.CALLBACK
-    request = RequestedAuthorization(wanted.scheme or "Bearer", url, wanted.scopes, way, expires_at if url else None)
-    parts = question if url is None else (*question, TextPart(f"\n{url}"))
-    message = structs.replace(run.agent_message(parts), metadata=encode_authorization(request))
-    await run.ask(TaskState.AUTH_REQUIRED, parts, name=name, message=message)
+        request = structs.replace(request, url=await begin_authorization(run, name, wanted, expires_at))
+    if request.url is not None:
+        request = structs.replace(request, expires_at=expires_at)
+    texts = tuple(TextPart(f"\n{text}") for text in (request.url, refused) if text)
+    message = describing(run.agent_message((*question, *texts)), request)
+    await run.ask(TaskState.AUTH_REQUIRED, message.parts, name=name, message=message)

@@ -22,7 +22,15 @@ from parley.engine.reading.sizes import size_of
 from parley.engine.runs.journal import Journal
 from parley.engine.runs.run import AbandonedError, Run
 from parley.engine.sealed_answers import seal_answer
-from parley.protocol.authorization import decode_credential, stored_credential, without_credential
+from parley.protocol.authorization import (
+    GivenCredential,
+    credential_in_parts,
+    decode_authorization,
+    decode_credential,
+    stored_credential,
+    without_credential,
+    without_credential_in_parts,
+)
 from parley.protocol.errors import A2AError, InvalidParamsError, TaskNotFoundError
 from parley.protocol.events import MessageAdded, StatusUpdate, TaskClaimed, TaskCreated, TaskEvent
 from parley.protocol.extensions import AUTHORIZATION_REQUEST
@@ -63,6 +71,13 @@ class Accepted(Struct, frozen=True):
     """Whether the sender has waited as long as it should."""
 
 
+class _CredentialInPartsError(Exception):
+    """The parts of a message that answers a demand for authorization hold the credential, which is taken out first."""
+
+    def __init__(self, credential: GivenCredential) -> None:
+        self.credential = credential
+
+
 class Intake:
     """Turns messages into runs."""
 
@@ -95,7 +110,12 @@ class Intake:
             try:
                 if AUTHORIZATION_REQUEST in request.message.metadata:
                     attempt = await self._without_credential(program, request, caller)
-                accepted = await self._accept_new(program, attempt, caller, send, record.holder if record else "")
+                former = record.holder if record else ""
+                try:
+                    accepted = await self._accept_new(program, attempt, caller, send, former)
+                except _CredentialInPartsError as found:
+                    attempt = await self._without_credential_in_parts(request, caller, found.credential)
+                    accepted = await self._accept_new(program, attempt, caller, send, former, is_counted=True)
             except RepeatedSendError:
                 engine.sends.release(owner, send)
                 await engine.credentials.delete_unused(owner, attempt.message)
@@ -136,6 +156,14 @@ class Intake:
             raise InvalidParamsError("The task does not wait for a credential", path="$.message.metadata")
         kept_as = await self._engine.credentials.put(key, credential)
         return structs.replace(request, message=without_credential(message, kept_as))
+
+    async def _without_credential_in_parts(
+        self, request: SendMessageRequest, caller: Caller, credential: GivenCredential
+    ) -> SendMessageRequest:
+        """The request without the credential in its message's parts, which is kept for the run that waits for it."""
+        message = request.message
+        kept_as = await self._engine.credentials.put(TaskKey(caller.owner, message.task_id or ""), credential)
+        return structs.replace(request, message=without_credential_in_parts(message, credential, kept_as))
 
     async def _until_known(
         self, accepted: Accepted, owner: Owner, send: SendKey, undecided_seconds: float | None
@@ -178,16 +206,26 @@ class Intake:
             raise InvalidParamsError(f"A task may have at most {most} messages")
 
     async def _accept_new(
-        self, program: Program, request: SendMessageRequest, caller: Caller, send: SendKey, former: str
+        self,
+        program: Program,
+        request: SendMessageRequest,
+        caller: Caller,
+        send: SendKey,
+        former: str,
+        *,
+        is_counted: bool = False,
     ) -> Accepted:
         """Accept a message that did not come before; `former` is a worker that died while it was to reply, or empty.
 
+        One that `is_counted` has passed `Program.check_room` already.
+
         Raises:
             RepeatedSendError: another worker was faster.
+            _CredentialInPartsError: the message is to be given again without it.
         """
         engine = self._engine
         engine.runs.check_capacity(program.id)
-        task_id, is_counted = request.message.task_id, False
+        task_id = request.message.task_id
         if task_id is None:
             program.check_room(request.message, caller)
         if may_reply(program, request, caller):
@@ -434,7 +472,12 @@ class Intake:
         """Begin another run of a task that waited for its caller or sleeps, or (0.1) had ended; or let it wait for one.
 
         None if the task has changed.
+
+        Raises:
+            _CredentialInPartsError: the message is to be given again without it.
         """
+        if head.state is TaskState.AUTH_REQUIRED and AUTHORIZATION_REQUEST not in message.metadata:
+            _check_for_credential(events, message)
         added = MessageAdded(head.key.task_id, head.context_id, message)
         state, status_at, new_events = head.state, head.status_at, list[TaskEvent]([added])
         if ends_stream(state):
@@ -543,3 +586,12 @@ class Intake:
         )
         self._start(run, (TaskClaimed(key.task_id, head.context_id, engine.lease.worker),))
         return run
+
+
+def _check_for_credential(events: Sequence[TaskEvent], message: Message) -> None:
+    """Raises _CredentialInPartsError if a message gives what a task that waits has asked for, in its parts."""
+    status = next((event.status for event in reversed(events) if isinstance(event, StatusUpdate)), None)
+    asked = decode_authorization(status) if status is not None else None
+    found = credential_in_parts(asked, message) if asked is not None else ""
+    if isinstance(found, GivenCredential):
+        raise _CredentialInPartsError(found)

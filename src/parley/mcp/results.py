@@ -83,6 +83,11 @@ def _texts(reply: Reply) -> Iterator[TextContent]:
 
 def _how_to_continue(reply: Reply) -> str:
     task_id = reply.task.id if reply.task else ""
+    if reply.authorization is not None and reply.authorization.takes_text:
+        return (
+            f"The agent needs a credential: {bounded(reply.question, MAX_TEXT)}\n"
+            f"To give it, call this tool again with the credential alone as the message, and task_id={task_id!r}."
+        )
     if reply.state is TaskState.AUTH_REQUIRED:
         return (
             f"The agent needs you to authenticate elsewhere first: {reply.question or 'it does not say where'}\n"

@@ -7,6 +7,7 @@ import { hasData, type JsonValue, type Part } from "../../a2a/types.ts";
 import { Markdown } from "../../content/markdown.tsx";
 import { Parts } from "../../content/parts.tsx";
 import { Question } from "../../content/question.tsx";
+import { partsForPeople } from "../../content/questions.ts";
 import { formIn, isObject } from "../../content/schema_fields.ts";
 import { Traceback } from "../../content/traceback.tsx";
 import { links } from "../../router.ts";
@@ -76,7 +77,7 @@ function Group({ group, exchange, agent }: { group: Shown; exchange: Exchange; a
         </div>
       );
     case "said":
-      return <div class="said-agent"><Parts parts={withoutForm(group.message.parts ?? [])} agent={agent} /></div>;
+      return <div class="said-agent"><Parts parts={withoutForm(partsForPeople(group.message))} agent={agent} /></div>;
     case "notes":
       return <Notes notes={group.notes} dropped={group.dropped} agent={agent} />;
     case "steps":

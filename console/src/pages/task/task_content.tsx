@@ -4,6 +4,7 @@ import type { Artifact, Message, Task } from "../../a2a/types.ts";
 import { isTerminal } from "../../a2a/types.ts";
 import { DataView } from "../../content/data_view.tsx";
 import { Parts } from "../../content/parts.tsx";
+import { partsForPeople } from "../../content/questions.ts";
 import { countText, plural } from "../../text/safe.ts";
 import { CopyButton, Name, Section, StateBadge, Time } from "../../ui/index.ts";
 
@@ -66,7 +67,7 @@ function MessageView({ message, agent }: { message: Message; agent: string }) {
   return (
     <article class={isUser ? "task-message task-message-user" : "task-message"}>
       <h3 class="task-part-head">{isUser ? "User" : "Agent"}</h3>
-      <Parts parts={message.parts ?? []} agent={agent} isPlain={isUser} />
+      <Parts parts={isUser ? message.parts ?? [] : partsForPeople(message)} agent={agent} isPlain={isUser} />
     </article>
   );
 }

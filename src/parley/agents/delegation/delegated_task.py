@@ -28,10 +28,11 @@ from parley.engine.runs.contexts import Context
 from parley.protocol.authorization import (
     AnswerWay,
     decode_authorization,
-    encode_authorization,
+    describing,
     encode_credential,
     refusal_in,
     stored_credential,
+    without_description,
 )
 from parley.protocol.errors import A2AError, LocalProtocolError, ParleyError, PeerProtocolError, UnavailableError
 from parley.protocol.events import ArtifactUpdate, StreamEvent
@@ -247,8 +248,8 @@ class DelegatedTask:
         if wanted is None or wanted.answer is not AnswerWay.CREDENTIAL:  # a callback is nothing that our caller answers
             answer = await self._run.ask(task.status.state, parts, name=name)
         else:
-            described = structs.replace(self._run.agent_message(parts), metadata=encode_authorization(wanted))
-            answer = await self._run.ask(TaskState.AUTH_REQUIRED, parts, name=name, message=described)
+            described = describing(self._run.agent_message(parts), wanted)
+            answer = await self._run.ask(TaskState.AUTH_REQUIRED, described.parts, name=name, message=described)
         return self._message(answer.parts, str(progress.asked), await self._authorization_in(answer))
 
     async def _authorization_in(self, answer: Message) -> JsonObject | None:
@@ -256,8 +257,11 @@ class DelegatedTask:
         id, refusal = stored_credential(answer), refusal_in(answer)
         if refusal is not None:
             return {AUTHORIZATION_REQUEST: {"error": refusal}}
-        given = None if id is None else await self._run.engine.credentials.take(self._run.key, id)
-        return None if given is None else encode_credential(given)
+        if id is None:
+            return None
+        given = await self._run.engine.credentials.take(self._run.key, id)
+        # Without it, the member says that the text, which may be a mask, is not the credential either.
+        return {AUTHORIZATION_REQUEST: {}} if given is None else encode_credential(given)
 
     async def _finish(self) -> Task | Message:
         """What the other agent has answered, if its task is completed."""
@@ -324,4 +328,4 @@ def _question_of(task: Task) -> tuple[Part, ...]:
     if task.artifacts and task.artifacts[-1].name == INTERRUPT:
         return task.artifacts[-1].parts  # as langgraph-api asks; its status holds something else
     message = task.status.message
-    return message.parts if message is not None and message.parts else (TextPart("Please answer."),)
+    return (without_description(message) if message is not None else ()) or (TextPart("Please answer."),)

@@ -29,6 +29,7 @@ from parley.cli.output.transcript import (
 )
 from parley.dialects.v1_0 import DIALECT
 from parley.protocol import operations as ops
+from parley.protocol.authorization import without_description
 from parley.protocol.events import StatusUpdate, StreamEvent
 from parley.protocol.lifecycle import ends_stream, is_interrupted
 from parley.protocol.messages import Role
@@ -157,7 +158,7 @@ def _show_task(task: Task, downloads: Downloads | None) -> None:
         transcript.end_line()
     if task.status.message:
         to.print(Text("\nStatus message", "bold"))
-        transcript.show_parts(task.status.message.parts)
+        transcript.show_parts(without_description(task.status.message))
         transcript.end_line()
 
 

@@ -20,7 +20,7 @@ from parley.cli.output.downloads import Downloads
 from parley.cli.output.orchestration import step_of
 from parley.dialects.v1_0 import DIALECT
 from parley.forms.fields import form_in
-from parley.protocol.authorization import decode_authorization
+from parley.protocol.authorization import decode_authorization, without_description
 from parley.protocol.events import ArtifactUpdate, StatusUpdate, StreamEvent
 from parley.protocol.lifecycle import ends_stream
 from parley.protocol.messages import DataPart, Message, Part, RawPart, Role, TextPart, UrlPart
@@ -110,7 +110,7 @@ class Transcript:
 
     def show_status(self, status: TaskStatus) -> None:
         """Show the progress, or how the task ended and the message of its status."""
-        said = status.message.parts if status.message else ()
+        said = without_description(status.message) if status.message else ()
         if not ends_stream(status.state):
             data = [printable_json(msgspec.json.encode(part.data)) for part in said if isinstance(part, DataPart)]
             words = " ".join(filter(None, [_text(said), *data]))
