@@ -16,8 +16,10 @@ from msgspec import structs
 
 from parley.client.client import Client
 from parley.client.guard import Guard
+from parley.client.webhooks import receiver
 from parley.client.webhooks.key_sets import PAUSE_SECONDS, SenderKeys
 from parley.client.webhooks.receiver import WebhookReceiver
+from parley.client.webhooks.seen import MemorySeen
 from parley.client.webhooks.standard_webhooks import new_secret
 from parley.dialects.registry import DIALECTS
 from parley.protocol.cards import AgentCapabilities, AgentCard, AgentExtension, AgentInterface, Binding
@@ -463,6 +465,59 @@ async def test_a_notification_says_which_agent_sent_it() -> None:
     assert [got.agent for got in inbox.got] == ["https://one.example", "https://other.example"]
     assert hook.read({"x-a2a-notification-token": one.token or ""}, WORKING).agent == "https://one.example"
     assert hook.read({"x-a2a-notification-token": hook.config.token or ""}, WORKING).agent is None
+
+
+async def _no_keys(url: str) -> bytes:
+    raise AssertionError
+
+
+def _token_for(hook: WebhookReceiver, agent: str, card: str) -> str:
+    return hook.register(agent, _card([], url=card), _no_keys, lambda url: False).token or ""
+
+
+async def _accepted(hook: WebhookReceiver, tokens: list[str]) -> list[bool]:
+    return [await posted(hook, {"x-a2a-notification-token": token}, WORKING) == 204 for token in tokens]
+
+
+async def test_an_agent_whose_card_differs_each_time_takes_the_room_of_no_other() -> None:
+    hook, evil = WebhookReceiver(HOOK, Inbox()), "https://evil.example"
+    before = _token_for(hook, "https://one.example", "https://one.example")
+    first = _token_for(hook, evil, f"{evil}/first")
+    given: list[str] = []
+    for number in range(receiver.MAX_AGENTS):
+        given.append(_token_for(hook, evil, f"{evil}/{number}"))
+        assert _token_for(hook, evil, f"{evil}/first") == first  # what is used again is kept
+    after = _token_for(hook, "https://other.example", "https://other.example")
+    assert await _accepted(hook, [before, after, first]) == [True] * 3
+    assert await _accepted(hook, given[-9:]) == [False] * 2 + [True] * 7
+
+
+async def test_a_new_agent_takes_the_room_of_the_agent_with_the_most_cards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receiver, "MAX_AGENTS", 3)
+    hook, one, two, three = WebhookReceiver(HOOK, Inbox()), *(f"https://{name}.example" for name in "abc")
+    tokens = [_token_for(hook, one, one), _token_for(hook, two, two), _token_for(hook, two, f"{two}/new")]
+    tokens.append(_token_for(hook, three, three))
+    assert await _accepted(hook, tokens) == [True, False, True, True]
+    with pytest.raises(LocalProtocolError, match="3 agents"):
+        _token_for(hook, "https://d.example", "https://d.example")
+    tokens.append(_token_for(hook, three, f"{three}/new"))
+    assert await _accepted(hook, tokens) == [True, False, True, False, True]
+
+
+async def test_the_ids_of_an_agents_old_card_make_room_for_others() -> None:
+    inbox, agent = Inbox(), "https://one.example"
+    hook = WebhookReceiver(HOOK, inbox, seen=MemorySeen(max_ids=4))
+
+    async def status(token: str, number: int) -> int:
+        headers = {"x-a2a-notification-token": token, "parley-event-id": f"evt_{number}"}
+        return await posted(hook, headers, WORKING)
+
+    old = _token_for(hook, agent, agent)
+    assert [await status(old, number) for number in range(2)] == [204] * 2
+    tokens = [_token_for(hook, agent, f"{agent}/{number}") for number in range(8)]
+    assert await status(old, 2) == 401
+    assert [await status(tokens[0], number) for number in [*range(4)] * 2] == [204] * 8
+    assert len(inbox.got) == 6
 
 
 async def test_a_message_has_one_webhook() -> None:

@@ -18,6 +18,7 @@ import logging
 import re
 import time
 from base64 import b64encode
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -68,7 +69,10 @@ LEAST_HELD_BYTES = 16 * 1024 * 1024
 """The same, for receivers that allow short bodies only."""
 
 MAX_AGENTS = 1_000
-"""Agents for which one receiver has secrets."""
+"""Registrations of one receiver. Each agent keeps one of them; the rest goes to agents whose cards differ."""
+
+MAX_CARDS = 8
+"""Registrations of one agent, whose card may name other interfaces or keys after an update, or at another replica."""
 
 _VERIFIED_ELSEWHERE = frozenset({"OAUTH2", "MTLS"})
 """Schemes of which the config has nothing to compare: an authorization server or the TLS connection proves the sender.
@@ -241,6 +245,8 @@ class WebhookReceiver:
         self._most_held = max(HELD_BODIES * self._max_bytes, LEAST_HELD_BYTES)
         self._unverified = _UnverifiedBodies(self._most_held)
         self._registrations = {"": _Registration("", self.config, proof or _proof_of(self.config, now))}
+        self._sources: dict[str, OrderedDict[str, None]] = {}
+        """The registrations of each agent, the one that was asked for last at the end."""
 
     # --- kinds of receivers -------------------------------------------------------------------------------------------
 
@@ -323,10 +329,11 @@ class WebhookReceiver:
     def register(self, agent: str, card: AgentCard, fetch: FetchKeys, may_fetch: Callable[[str], bool]) -> PushConfig:
         """The config for the agent at a URL; `Client.webhook_config` calls this. `fetch` gets the agent's keys.
 
-        Each agent has secrets of its own, so that a proof is accepted from the agent that offered it only.
+        Each agent has secrets of its own, so that a proof is accepted from the agent that offered it only. An agent
+        whose card differs each time keeps the last eight.
 
         Raises:
-            LocalProtocolError: the agent does not offer the proof that this receiver demands.
+            LocalProtocolError: the agent does not offer the proof that this receiver demands, or there are too many.
         """
         offer = webhook_offer(card)
         if not self._is_negotiable:
@@ -341,9 +348,9 @@ class WebhookReceiver:
         source = hashlib.sha256(about).hexdigest()  # a card may list any number of them
         known = self._registrations.get(source)
         if known is not None:
+            self._sources[agent].move_to_end(source)
             return known.config
-        if len(self._registrations) > MAX_AGENTS:
-            raise LocalProtocolError(f"A receiver can be notified by {MAX_AGENTS} agents: use another")
+        self._make_room(agent)
         config = PushConfig(self.config.url, token=token_urlsafe(32))
         proof = Secrets(config)
         if scheme == JWT and offer.jwks and offer.issuer:
@@ -353,7 +360,22 @@ class WebhookReceiver:
             config = _config(self.config.url, HMAC, secret := new_secret(), config.token)
             proof = StandardWebhooks([secret], token=config.token, now=self._now)
         self._registrations[source] = _Registration(source, config, proof, agent)
+        self._sources.setdefault(agent, OrderedDict())[source] = None
         return config
+
+    def _make_room(self, agent: str) -> None:
+        """Drop the oldest registration of an agent that has too many: of this one, or of the one with the most."""
+        counts = {other: len(sources) for other, sources in self._sources.items()}
+        counts[agent] = counts.get(agent, 0) + 1
+        largest = agent if counts[agent] > MAX_CARDS else max(counts, key=counts.__getitem__)
+        if counts[largest] <= MAX_CARDS and len(self._registrations) <= MAX_AGENTS:
+            return
+        if counts[largest] == 1:
+            raise LocalProtocolError(f"A receiver can be notified by {MAX_AGENTS} agents: use another")
+        dropped, _ = self._sources[largest].popitem(last=False)
+        del self._registrations[dropped]
+        if isinstance(self._seen, MemorySeen):  # others forget by age
+            self._seen.forget(dropped)
 
     # --- one request --------------------------------------------------------------------------------------------------
 
@@ -365,7 +387,7 @@ class WebhookReceiver:
             PeerProtocolError: the body is not valid A2A.
         """
         refusal: UnauthenticatedError | None = None
-        for registration in self._registrations.values():
+        for registration in tuple(self._registrations.values()):
             try:
                 evidence = registration.proof.check(_lower(headers.items()))(body)
                 return _decoded(registration, evidence, body)
