@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from parley import Agent
 from parley.console.console import Console
 from parley.console.served import ServedBackend
 from parley.console.wire import ring as ring_module
+from parley.console.wire.recorder import WireRecorder
 from parley.console.wire.ring import MOST_ENTRIES, WireRing
 from parley.console.wire.weight import weight_of
 from parley.console.wire.wire import Wire, WireFilter, WireFrame
@@ -21,8 +23,11 @@ from parley.proxy.trace import Trace
 from parley.server.app import App
 from parley.server.bindings.http import AsgiRequest
 from parley.server.security.authentication import Security
+from parley.server.security.reloading import ReloadableSecurity
+from parley.server.security.schemes.api_keys import ApiKeys
 from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret
 from parley.server.security.schemes.tokens import BearerTokens
+from parley.stores.sqlite.store import SqliteStore
 from tests.console.consoles import (
     ADMIN_TOKEN,
     Browser,
@@ -34,7 +39,7 @@ from tests.console.consoles import (
     streaming,
 )
 from tests.console.foreign_agents import added, agent_elsewhere
-from tests.server.serving import echo_agent, send
+from tests.server.serving import echo_agent, running, send
 
 pytestmark = pytest.mark.anyio
 
@@ -95,6 +100,46 @@ async def test_secrets_of_callers_and_of_sessions_are_masked() -> None:
         secrets = ("of-ada", "k-1", "hook-token", "secret-path", browser.csrf, "own=1")
         assert [secret for secret in secrets if secret in shown] == []
         assert lines[0]["headers"]["authorization"] == "Bearer ••••"
+
+
+async def test_api_keys_are_masked_in_the_header_of_now_and_in_that_before_a_reload() -> None:
+    key, names = StoredSecret(name="ada", hash=hash_secret("of-ada")), iter(("X-First-Caller", "X-Second-Caller"))
+    security = ReloadableSecurity(lambda: Security({"key": ApiKeys([key], parameter=next(names))}))
+    app, ring = App(echo_agent(), security=security), WireRing()
+    ring.join()
+    WireRecorder(ring, app).attach()
+    async with running(app) as client:
+        for name in ("X-First-Caller", "X-Second-Caller"):
+            headers = {"A2A-Version": "1.0", "X-First-Caller": "of-ada", name: "of-ada"}
+            await client.post("/", json=send("hello", message_id=name), headers=headers)
+            if name == "X-First-Caller":
+                security.reload()
+    requests = [entry.show().headers for entry in ring.after(0, 100)[0] if entry.kind == "request"]
+    assert [request["x-first-caller"] for request in requests] == ["••••", "••••"]
+    assert requests[1]["x-second-caller"] == "••••"
+
+
+@pytest.mark.parametrize("method", ["SendMessage", "SendStreamingMessage"])
+async def test_an_answer_in_words_to_a_demand_for_a_secret_is_masked(method: str, tmp_path: Path) -> None:
+    agent = Agent("Bank", description="Asks for a key")
+
+    @agent.on_message
+    async def answer(turn: Any) -> Any:
+        await turn.require_auth("What is the key?")
+        return (await turn.ask("How much?")).text
+
+    async with console_of(agent, store=SqliteStore(tmp_path / "tasks.db")) as server:
+        browser = await server.browser()
+        asked = await browser.post("/", send("go", message_id="m-1"))
+        task = {"taskId": asked.json()["result"]["task"]["id"]}
+        page = await watching(browser)
+        await browser.post("/", send("of-the-bank", message_id="m-2", method=method, message=task))
+        lines = await lines_until(page, 2)
+        await browser.post("/", send("ten euros", message_id="m-3", message=task))
+        lines += await lines_until(page, 1)
+        requests = [line["body"]["message"]["parts"] for line in lines if line["kind"] == "request"]
+        assert requests == [[{"text": "********"}], [{"text": "ten euros"}]]
+        assert "of-the-bank" not in json.dumps(lines)
 
 
 async def test_nothing_is_recorded_while_no_page_looks() -> None:

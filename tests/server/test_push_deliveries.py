@@ -165,6 +165,7 @@ async def test_lists_come_in_pages() -> None:
         ("GET", "?status=odd", None, 400, "status must be one of"),
         ("GET", "?pageSize=0", None, 400, "pageSize must be a number from 1 to 100"),
         ("GET", "?pageSize=101", None, 400, "pageSize must be"),
+        ("GET", "?pageSize=1" + 4_400 * "0", None, 400, "pageSize must be"),
         ("GET", "?pageToken=%%", None, 400, "page token"),
         ("GET", "?pageToken=WzFd", None, 400, "page token"),
         ("GET", "?taskId=a&taskId=b", None, 400, "taskId may be given once"),

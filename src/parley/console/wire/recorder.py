@@ -71,9 +71,7 @@ class WireRecorder:
         self._exchanges: WeakKeyDictionary[Call, _RecordedExchange] = WeakKeyDictionary()
         self._by_request: OrderedDict[int, _RecordedExchange] = OrderedDict()
         """Exchanges of a proxy, by the numbers of its callers' requests."""
-        security = app.shared.security
-        schemes = () if security is None else security.schemes.values()
-        self._key_headers = frozenset(one.name.lower() for one in schemes if isinstance(one, ApiKeyScheme))
+        self._key_headers = set[str]()
         is_proxy = trace is not None
         self._in = Direction.CALLER_TO_PROXY.value if is_proxy else CALLER_TO_SERVER
         self._out = Direction.PROXY_TO_CALLER.value if is_proxy else SERVER_TO_CALLER
@@ -102,12 +100,20 @@ class WireRecorder:
     def requested(self, call: Call, request: Request) -> None:
         """A request was decoded."""
 
+        self._note_key_headers()
+
         def show() -> Shown:
             what, body = show_request(call.operation, request, call.version, call.binding)
             return Shown(what, show_headers(call.headers, self._key_headers), body)
 
         exchange = self._begin(call, request.tenant)
         self._record(self._in, "request", call, exchange, request, show, what=call.operation.name)
+
+    def _note_key_headers(self) -> None:
+        """Remember which headers carry API keys now. Those of before a reload stay: callers may still send them."""
+        if (security := self._app.shared.security) is not None:
+            schemes = security.schemes.values()
+            self._key_headers.update(one.name.lower() for one in schemes if isinstance(one, ApiKeyScheme))
 
     def answered(self, call: Call, result: Result) -> None:
         """A request was answered."""

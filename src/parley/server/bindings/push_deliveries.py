@@ -109,7 +109,9 @@ async def _list(operations: WebhookDeliveries, caller: Caller, request: AsgiRequ
     if status is not None and status not in get_args(DeliveryStatus):
         raise InvalidParamsError(f"status must be one of: {', '.join(get_args(DeliveryStatus))}", path="$.status")
     size, token = _one(request, "pageSize"), _one(request, "pageToken")
-    if size is not None and not (size.isascii() and size.isdigit() and 1 <= int(size[:9]) <= MAX_PAGE_SIZE):
+    if size is not None and not (
+        size.isascii() and size.isdigit() and len(size) < 10 and 1 <= int(size) <= MAX_PAGE_SIZE
+    ):
         raise InvalidParamsError(f"pageSize must be a number from 1 to {MAX_PAGE_SIZE}", path="$.pageSize")
     page = await operations.list(
         caller,

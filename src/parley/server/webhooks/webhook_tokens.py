@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from math import inf
 
 from parley.client.credentials.oauth import AuthorizationServer, Endpoints
 from parley.client.credentials.oauth_client import OAuthClient
@@ -30,6 +31,9 @@ FETCH_SECONDS = 10.0
 FAILURE_SECONDS = 5.0
 """How long a failure is remembered, so that many deliveries do not wait for a server that does not answer."""
 
+DROP_SECONDS = 60.0
+"""How long after a refused token the next one is used even where a webhook refuses it."""
+
 
 class WebhookTokens:
     """The access tokens of a server, by the client that they are for."""
@@ -46,6 +50,7 @@ class WebhookTokens:
         self._clock = clock
         self._cache = TokenCache(now)
         self._refused: dict[WebhookOAuthClient, str] = {}
+        self._dropped_at: dict[WebhookOAuthClient, float] = {}
         self._failed_until: dict[WebhookOAuthClient, float] = {}
         self._connections: Connections | None = None
 
@@ -70,8 +75,14 @@ class WebhookTokens:
         return tokens.access_token
 
     def drop(self, client: WebhookOAuthClient, token: str) -> None:
-        """Do not use a token again, because a webhook has refused it; the next call fetches another."""
-        self._refused[client] = token
+        """Do not use a token again, because a webhook has refused it; the next call fetches another.
+
+        Once in a while: the token is that of all owners, and a webhook that refuses each one must not cost them theirs.
+        """
+        now = self._clock()
+        if now >= self._dropped_at.get(client, -inf) + DROP_SECONDS:
+            self._dropped_at[client] = now
+            self._refused[client] = token
 
     async def close(self) -> None:
         """Close the connections; a later call opens new ones."""
