@@ -114,7 +114,7 @@ async def test_api_keys_are_masked_in_the_header_of_now_and_in_that_before_a_rel
             await client.post("/", json=send("hello", message_id=name), headers=headers)
             if name == "X-First-Caller":
                 security.reload()
-    requests = [entry.show().headers for entry in ring.after(0, 100)[0] if entry.kind == "request"]
+    requests = [entry.show().headers for entry in ring.after(0, 100)[0] if entry.kind == "request" and entry.show]
     assert [request["x-first-caller"] for request in requests] == ["••••", "••••"]
     assert requests[1]["x-second-caller"] == "••••"
 
