@@ -83,7 +83,7 @@ async def test_a_card_says_that_the_same_message_is_taken_once_unless_that_is_tu
                 headers={"a2a-extensions": once.uri, "a2a-version": "1.0"},
             )
         uris = [*(each.uri for each in expected), AUTHORIZATION_REQUEST, WEBHOOK_AUTH]
-            assert [extension["uri"] for extension in declared] == uris
+        assert [extension["uri"] for extension in declared] == uris
         assert reply.headers.get("a2a-extensions") == (once.uri if seconds else None)
 
 
