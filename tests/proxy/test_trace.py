@@ -7,10 +7,12 @@ import os
 import threading
 from contextlib import aclosing
 from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 import pytest
 
+from parley import Agent, Client, Turn
 from parley.cli.output.trace_text import TraceText, render
 from parley.protocol import operations as ops
 from parley.protocol import requests as r
@@ -27,10 +29,11 @@ from parley.proxy import trace_json
 from parley.proxy.trace import AgentCall, Direction, Trace, TraceLine, json_writer
 from parley.server.app import App
 from parley.server.webhooks.guard import WebhookPolicy
+from parley.stores.sqlite.store import SqliteStore
 from tests.conformance.matrix import GRPC, JSONRPC, REST, V0_1, V0_3, V1_0
 from tests.conformance.serve import conformance_agent
 from tests.deadlines import fail_after
-from tests.proxy.proxies import caller, on_ports, proxy_of
+from tests.proxy.proxies import caller, card_at, on_ports, proxy_of
 
 pytestmark = pytest.mark.anyio
 
@@ -150,6 +153,40 @@ async def test_the_credential_for_a_task_is_not_shown(binding: Binding) -> None:
     requests = [msgspec.json.encode(line).decode() for line in lines if line.kind == "request"]
     assert len(requests) == 2
     assert all("urn:parley:authorization-request:1" in request for request in requests)
+    assert "secret" not in msgspec.json.encode(lines).decode()
+
+
+@pytest.mark.parametrize(
+    ("version", "binding"), [(V0_1, JSONRPC), (V0_3, JSONRPC), (V1_0, REST), (V1_0, GRPC)], ids=str
+)
+async def test_the_answer_in_words_to_a_demand_is_not_shown(version: Version, binding: Binding, tmp_path: Path) -> None:
+    lines: list[TraceLine] = []
+    agent = Agent("Bank")
+
+    @agent.on_message
+    async def handle(turn: Turn) -> str:
+        await turn.require_auth("What is the key?", scheme="Code")
+        return (await turn.ask("How much?")).text
+
+    app = App(agent, store=SqliteStore(tmp_path / "tasks.db"))
+    with fail_after(20):
+        async with (
+            on_ports(app) as place,
+            proxy_of(card_at(place, version, binding), trace=Trace(lines.append)) as proxy,
+            Client(proxy["url"]) as client,
+        ):
+            asked = await client.send("go")
+            many = await asked.answer("secret-1")
+            assert many.question == "How much?"
+            await many.answer("ten euros")
+    shown = [msgspec.json.encode(line).decode() for line in lines if line.kind == "request"]
+    answers = [request for request in shown if "********" in request]
+    assert {line.direction for line in lines if "********" in str(line.body) and line.kind == "request"} == {
+        Direction.CALLER_TO_PROXY,
+        Direction.PROXY_TO_AGENT,
+    }
+    assert len(answers) >= 2
+    assert [request for request in shown if "ten euros" in request]
     assert "secret" not in msgspec.json.encode(lines).decode()
 
 

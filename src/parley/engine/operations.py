@@ -17,6 +17,7 @@ from parley.engine.endings import cancel
 from parley.engine.reading.following import Batch, Follower, LogFollower
 from parley.engine.reading.paging import cut_history
 from parley.engine.runs.run import Run
+from parley.engine.sealed_answers import is_sealed
 from parley.engine.store_errors import translated
 from parley.engine.webhooks.delivery_operations import DeliveryOperations
 from parley.protocol.errors import (
@@ -25,7 +26,7 @@ from parley.protocol.errors import (
     UnavailableError,
     UnsupportedOperationError,
 )
-from parley.protocol.events import StatusUpdate
+from parley.protocol.events import MessageAdded, StatusUpdate
 from parley.protocol.lifecycle import ends_stream, fold, is_terminal
 from parley.protocol.messages import Message
 from parley.protocol.push import PushConfig
@@ -233,6 +234,18 @@ class AgentOperations:
         with translated:
             head = await self._engine.store.tasks.head(TaskKey(caller.owner, task_id))
         return head.created_in if head is not None and head.agent == self.agent_id else None
+
+    async def answers_demand(self, message: Message, caller: Caller = ANONYMOUS_CALLER) -> bool:
+        """Whether a message for a task is the answer to a demand for authorization, or a repeat of one."""
+        key = TaskKey(caller.owner, message.task_id or "")
+        with translated:
+            head = await self._engine.store.tasks.head(key)
+            if head is None or head.agent != self.agent_id:
+                return False
+            if head.state is TaskState.AUTH_REQUIRED or not message.message_id:
+                return head.state is TaskState.AUTH_REQUIRED
+            said = [event.message for event in await self._engine.views.events(key) if isinstance(event, MessageAdded)]
+        return any(each.message_id == message.message_id and is_sealed(each) for each in said)
 
     async def list_tasks(self, request: ListTasksRequest, caller: Caller = ANONYMOUS_CALLER) -> TaskPage:
         """A page of the caller's tasks, newest status first. Raises as `Views.page` does."""

@@ -127,7 +127,7 @@ async def proxied(
             telemetry=telemetry,
             webhooks=webhooks,
             webhook_auth=authentication,
-            remote=RemoteEngine(agent, upstream, ids, relay),
+            remote=RemoteEngine(agent, upstream, ids, relay, None if trace is None else trace.demands),
             conversation_observer=trace,
             extra_route=relay,
         )

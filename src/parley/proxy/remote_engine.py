@@ -28,6 +28,7 @@ from parley.protocol.lifecycle import is_terminal
 from parley.protocol.messages import Message
 from parley.protocol.tasks import Task, TaskState
 from parley.protocol.versions import Version
+from parley.proxy.demands import Demands
 from parley.proxy.id_mapping import IdMapping
 from parley.proxy.listing import TaskLister
 from parley.proxy.read_ahead import ReadAheadStreams
@@ -45,7 +46,12 @@ class RemoteEngine:
     """The agent's own, which A2A cannot name, or those of the relay, which are in memory."""
 
     def __init__(
-        self, agent: RemoteAgent, upstream: Upstream, ids: IdMapping, relay: WebhookRelay | None = None
+        self,
+        agent: RemoteAgent,
+        upstream: Upstream,
+        ids: IdMapping,
+        relay: WebhookRelay | None = None,
+        demands: Demands | None = None,
     ) -> None:
         webhooks = relay or RemoteWebhooks(upstream, ids)
         self.create_push_config = webhooks.create_push_config
@@ -56,6 +62,7 @@ class RemoteEngine:
         upstream.traffic.agent = agent.id
         self._upstream = upstream
         self._ids = ids
+        self._demands = demands
         self._messages = MessageForwarder(upstream, ids, relay)
         self._streams = ReadAheadStreams()
         self._lister = TaskLister()
@@ -187,6 +194,12 @@ class RemoteEngine:
         """The version in which a task was created here, or None if that is unknown."""
         entry = self._ids.ledger.tasks.find(caller, task_id)
         return None if entry is None else entry.created_in
+
+    async def answers_demand(self, message: Message, caller: Caller) -> bool:
+        """Whether a message for a task answers a demand for authorization that the trace has seen."""
+        if self._demands is None or message.task_id is None:
+            return False
+        return self._demands.is_answer(self._ids.remote_id(message.task_id, caller), message)
 
     async def get_extended_card(self, caller: Caller) -> AgentCard:
         """The extended card that the agent returns to this caller."""

@@ -14,18 +14,21 @@ from enum import StrEnum
 from typing import TextIO
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from parley.client.transports.transport import CallOptions, ReceivedEvent, Transport
+from parley.engine.sealed_answers import masked_answer
 from parley.engine.webhooks.deliveries import Sender
 from parley.engine.webhooks.notifications import Notification
+from parley.protocol.authorization import without_credential
 from parley.protocol.cards import AgentInterface, ApiKeyScheme, Binding, SecurityScheme
 from parley.protocol.errors import A2AError, wire_name
 from parley.protocol.events import StreamEvent
 from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.operations import Operation
-from parley.protocol.requests import Request, Result
+from parley.protocol.requests import Request, Result, SendMessageRequest
 from parley.protocol.versions import Version
+from parley.proxy.demands import Demands
 from parley.proxy.forwarding import current_request
 from parley.proxy.trace_json import show_error, show_event, show_headers, show_request, show_result
 from parley.server.telemetry.call import Call
@@ -93,6 +96,7 @@ class Trace:
         self._writers = list(writers)
         self._now = now
         self._secrets: set[str] = set()
+        self.demands = Demands()
 
     def add_writer(self, writer: TraceWriter) -> None:
         """Send lines to one more writer from now on."""
@@ -117,6 +121,8 @@ class Trace:
 
     def requested(self, call: Call | AgentCall, request: Request) -> None:
         """A caller has sent a request, or the proxy sends one to the agent."""
+        if isinstance(call, AgentCall):  # one of a caller comes as it may be shown
+            request = self._shown(request)
         if not self._writers:
             return
         what, body = show_request(call.operation, request, call.version, call.binding)
@@ -125,6 +131,8 @@ class Trace:
 
     def answered(self, call: Call | AgentCall, result: Result) -> None:
         """A request was answered."""
+        if isinstance(call, AgentCall):
+            self.demands.note(result)
         if not self._writers:
             return
         body = show_result(call.operation, result, call.version, call.binding)
@@ -132,6 +140,8 @@ class Trace:
 
     def streamed(self, call: Call | AgentCall, event: StreamEvent) -> None:
         """An event was sent on the stream of a request."""
+        if isinstance(call, AgentCall):
+            self.demands.note(event)
         if not self._writers:
             return
         body = show_event(event, call.version, call.binding)
@@ -157,10 +167,19 @@ class Trace:
 
     def notified(self, direction: Direction, event: StreamEvent, version: Version) -> None:
         """The agent has called the proxy's webhook, or the proxy a caller's."""
+        if direction is Direction.AGENT_TO_PROXY:
+            self.demands.note(event)
         if not self._writers:
             return
         body = show_event(event, version, Binding.JSONRPC)
         self._write(TraceLine(self._time, 0, direction, "push", "", version, "webhook", type(event).__name__, {}, body))
+
+    def _shown(self, request: Request) -> Request:
+        if not isinstance(request, SendMessageRequest) or request.message.task_id is None:
+            return request
+        if not self.demands.is_answer(request.message.task_id, request.message):
+            return request
+        return structs.replace(request, message=masked_answer(without_credential(request.message)))
 
     def _write_call(self, direction: Direction, kind: str, call: Call | AgentCall, what: str, body: JsonValue) -> None:
         headers = show_headers(call.headers, self._secrets) if kind == "request" else {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 FlaggedEvents: TypeAlias = deque[tuple[int, StreamEvent, bool]]
 """Events with their numbers and whether the stream ends with the event. The consumer pops them one by one."""
-Start: TypeAlias = Callable[[ExitStack], EventStream]
+Start: TypeAlias = Callable[[ExitStack], Awaitable[EventStream]]
 """Checks a call and begins it, inside contexts that stay open for as long as the stream."""
 
 
@@ -81,7 +81,7 @@ class CallStream:
         is_first = self._events is None
         if self._start is not None:
             start, self._start = self._start, None
-            self._events = start(self._contexts)
+            self._events = await start(self._contexts)
             del start  # it holds the request: a message may be large, and its stream may be long
         batch = None if self._events is None else await anext(self._events, None)
         if batch is not None:

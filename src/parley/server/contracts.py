@@ -130,6 +130,10 @@ class Operations(WebhookOperations, Protocol):
         """The dialect in which a task was created, or None if that is unknown."""
         ...
 
+    async def answers_demand(self, message: Message, caller: Caller) -> bool:
+        """Whether a message for a task answers a demand for authorization, as far as that is known."""
+        ...
+
 
 class OperationsEngine(Protocol):
     """Runs the operations of all agents of an app."""

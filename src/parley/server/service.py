@@ -17,6 +17,7 @@ from msgspec import structs
 
 from parley.agents.agent import Agent
 from parley.engine.caller import Caller
+from parley.engine.sealed_answers import masked_answer
 from parley.protocol import operations as ops
 from parley.protocol.authorization import without_credential
 from parley.protocol.cards import AgentCard, Binding
@@ -26,9 +27,9 @@ from parley.protocol.errors import (
     InvalidParamsError,
     PermissionDeniedError,
     PushNotificationNotSupportedError,
+    UnavailableError,
     UnsupportedOperationError,
 )
-from parley.protocol.extensions import AUTHORIZATION_REQUEST
 from parley.protocol.negotiation import activate_extensions, read_extensions
 from parley.protocol.operations import Needs, Operation
 from parley.protocol.push import PushConfig
@@ -120,7 +121,8 @@ class Service:
         Raises:
             A2AError: the call was refused or failed.
         """
-        with self._observed(call, request), self.shared.throttle.admit(call.identity.name, call.address):
+        shown = await self._shown(call, request) if self.shared.conversation_observer is not None else request
+        with self._observed(call, shown), self.shared.throttle.admit(call.identity.name, call.address):
             caller = self._admit(call, request)
             request = _with_idempotency_key(request, call)
             if call.operation is ops.GET_EXTENDED_CARD:
@@ -143,8 +145,9 @@ class Service:
         start = partial(self._start_stream, call, request)
         return CallStream(call, start, self.shared)
 
-    def _start_stream(self, call: Call, request: Any, contexts: ExitStack) -> EventStream:
-        contexts.enter_context(self._observed(call, request))
+    async def _start_stream(self, call: Call, request: Any, contexts: ExitStack) -> EventStream:
+        shown = await self._shown(call, request) if self.shared.conversation_observer is not None else request
+        contexts.enter_context(self._observed(call, shown))
         contexts.enter_context(self.shared.throttle.admit_stream(call.identity.name, call.address))
         with self.shared.throttle.admit(call.identity.name, call.address):
             caller = self._admit(call, request)
@@ -175,6 +178,24 @@ class Service:
             if self.shared.find_extended_card is not None:
                 stack.enter_context(self.shared.counting_refusals(call.address))
             yield
+
+    async def _shown(self, call: Call, request: Request) -> Request:
+        """The request as observers see it: without a credential for a task, and without an answer that may be one."""
+        if not isinstance(request, SendMessageRequest):
+            return request
+        message = without_credential(request.message)
+        if message.task_id is not None and await self._answers_demand(call, request):
+            message = masked_answer(message)
+        return request if message is request.message else structs.replace(request, message=message)
+
+    async def _answers_demand(self, call: Call, request: SendMessageRequest) -> bool:
+        try:
+            caller = caller_of(call.identity, call.version, request.tenant)
+            return await self._operations.answers_demand(request.message, caller)
+        except UnavailableError:  # the store does not say; the call will find the same
+            return True
+        except A2AError:
+            return False
 
     def _admit(self, call: Call, request: Any) -> Caller:
         """Check a call and return its caller. Raises A2AError if the call is refused."""
@@ -251,13 +272,6 @@ class Service:
         self.shared.check_webhook(config, path, version)
 
 
-def _shown(request: Request) -> Request:
-    """The request as observers see it: without a credential for a task."""
-    if not isinstance(request, SendMessageRequest) or AUTHORIZATION_REQUEST not in request.message.metadata:
-        return request
-    return structs.replace(request, message=without_credential(request.message))
-
-
 def _with_idempotency_key(request: Request, call: Call) -> Request:
     """A send with the key that came in its header. Raises InvalidParamsError if the key is too long or odd."""
     if HEADER not in call.headers or not isinstance(request, SendMessageRequest):
@@ -270,7 +284,7 @@ _NO_OBSERVER = nullcontext()  # shared: it has no state
 
 @contextmanager
 def _conversation_observed(observer: ConversationObserver, call: Call, request: Request) -> Generator[None]:
-    observer.requested(call, _shown(request))
+    observer.requested(call, request)
     try:
         yield
     except Exception as error:
