@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from parley.client.webhooks.held_bodies import TooManyBodiesError, UnverifiedBodies
 from parley.client.webhooks.notification import PushNotification
 from parley.client.webhooks.receiver import WebhookReceiver
 from parley.client.webhooks.seen import Delivery, DeliveryVerdict, SqliteSeen
@@ -199,6 +200,22 @@ async def test_strangers_cannot_use_up_the_memory_for_an_agents_signed_bodies() 
             await stranger.request
         assert [stranger.status for stranger in (*strangers, latest)] == [503, 503, 401, 401, 401]
     assert [notification.id for notification in inbox.got] == ["msg_1"]
+
+
+async def test_of_unverified_bodies_no_more_than_the_bound_is_kept() -> None:
+    bodies = UnverifiedBodies(10)
+    async with bodies.request() as hold:
+        hold(6)
+        with pytest.raises(TooManyBodiesError):
+            hold(5)  # it is the oldest itself
+    async with bodies.request() as first, bodies.request() as second:
+        first(6)
+        second(5)
+        with pytest.raises(TooManyBodiesError):
+            first(1)  # this piece was here before the request could be ended
+        second(5)
+    async with bodies.request() as hold:
+        hold(10)
 
 
 async def test_a_signed_body_counts_for_its_agent_once_the_signature_is_verified() -> None:

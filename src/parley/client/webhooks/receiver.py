@@ -19,9 +19,8 @@ import re
 import time
 from base64 import b64encode
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from secrets import token_urlsafe
@@ -34,6 +33,7 @@ from parley.client.options import Bounds
 from parley.client.webhooks.blocking import LoopThread
 from parley.client.webhooks.challenge import HEADERS as CHALLENGE_HEADERS
 from parley.client.webhooks.challenge import challenge_token, is_challenge
+from parley.client.webhooks.held_bodies import AgentBodies, Hold, TooManyBodiesError, UnverifiedBodies, most_held
 from parley.client.webhooks.key_sets import PAUSE_SECONDS, FetchKeys, GuardedFetch, SenderKeys
 from parley.client.webhooks.notification import Handler, PushNotification, decode_event, describe_delivery
 from parley.client.webhooks.offers import HMAC, JWT, webhook_offer
@@ -61,13 +61,6 @@ if TYPE_CHECKING:
 BODY_SECONDS = 30.0
 """How long the body of a request may take: twice as long as a Parley server waits for the answer."""
 
-HELD_BODIES = 4
-"""Bodies of the greatest length that one agent may have in memory at the same time, while they arrive and are handled.
-Parley's servers send the events of a task one after the other."""
-
-LEAST_HELD_BYTES = 16 * 1024 * 1024
-"""The same, for receivers that allow short bodies only."""
-
 MAX_AGENTS = 1_000
 """Registrations of one receiver. Each agent keeps one of them; the rest goes to agents whose cards differ."""
 
@@ -82,9 +75,6 @@ _AFTER_PATH = re.compile(r"[?#]")
 
 _log = logging.getLogger(__name__)
 
-
-_Hold: TypeAlias = Callable[[int], None]
-"""Counts bytes that are kept in memory. Raises _TooManyError."""
 
 RequestHeaders: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
 """The headers of a request as a web framework has them."""
@@ -119,77 +109,6 @@ class _TooSlowError(Exception):
     """A body did not arrive in time."""
 
 
-class _TooManyError(Exception):
-    """More bodies come at once than may be in memory."""
-
-
-class _HeldBytes:
-    """How much of the bodies of one agent is in memory: it sends the next while our handler is still at work."""
-
-    def __init__(self) -> None:
-        self._bytes = 0
-
-    @contextmanager
-    def request(self, most: int) -> Generator[Callable[[int], None]]:
-        """A block for one request. What it yields counts bytes, and raises _TooManyError above the bound."""
-        own = 0
-
-        def hold(size: int) -> None:
-            nonlocal own
-            own += size
-            self._bytes += size
-            if self._bytes > most:
-                raise _TooManyError
-
-        try:
-            yield hold
-        finally:
-            self._bytes -= own
-
-
-class _UnverifiedBodies:
-    """The bodies of all requests whose proof covers the body: their senders are not known before it was read.
-
-    Above the bound, the request whose body began first ends. To refuse the newest instead would let strangers who
-    send slowly keep an agent out.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._bytes = 0
-        self._sizes: dict[asyncio.Timeout, int] = {}
-        """Of each request, the oldest first. Its timeout is how it is ended."""
-
-    @asynccontextmanager
-    async def request(self) -> AsyncGenerator[_Hold]:
-        """A block for one request. What it yields counts bytes. Raises _TooManyError if the request is ended."""
-        ending = asyncio.timeout(None)
-        try:
-            async with ending:
-                yield partial(self._count, ending)
-        except TimeoutError:
-            raise _TooManyError from None
-        finally:
-            self._release(ending)
-
-    def _count(self, request: asyncio.Timeout, size: int) -> None:
-        if request.when() is not None:  # it was ended just before this piece came
-            raise _TooManyError
-        if size == 0:
-            return
-        self._sizes[request] = self._sizes.get(request, 0) + size
-        self._bytes += size
-        while self._bytes > self._most:
-            oldest = next(iter(self._sizes))
-            self._release(oldest)
-            oldest.reschedule(asyncio.get_running_loop().time())
-            if oldest is request:
-                raise _TooManyError
-
-    def _release(self, request: asyncio.Timeout) -> None:
-        self._bytes -= self._sizes.pop(request, 0)
-
-
 @dataclass(frozen=True, slots=True)
 class _Registration:
     """A config that an agent has, and what its requests must prove. `source` keeps the ids of agents apart."""
@@ -197,9 +116,9 @@ class _Registration:
     source: str
     config: PushConfig
     proof: SenderProof
+    bodies: AgentBodies
     agent: str | None = None
     """The URL of the agent, as the program has given it to its client."""
-    held: _HeldBytes = field(default_factory=_HeldBytes)
 
     @property
     def is_known_by_headers(self) -> bool:
@@ -242,9 +161,9 @@ class WebhookReceiver:
         self._now = now
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._blocking = LoopThread()
-        self._most_held = max(HELD_BODIES * self._max_bytes, LEAST_HELD_BYTES)
-        self._unverified = _UnverifiedBodies(self._most_held)
-        self._registrations = {"": _Registration("", self.config, proof or _proof_of(self.config, now))}
+        self._unverified = UnverifiedBodies(most_held(self._max_bytes))
+        bodies = AgentBodies(most_held(self._max_bytes))
+        self._registrations = {"": _Registration("", self.config, proof or _proof_of(self.config, now), bodies)}
         self._sources: dict[str, OrderedDict[str, None]] = {}
         """The registrations of each agent, the one that was asked for last at the end."""
 
@@ -359,7 +278,8 @@ class WebhookReceiver:
         elif scheme == HMAC:
             config = _config(self.config.url, HMAC, secret := new_secret(), config.token)
             proof = StandardWebhooks([secret], token=config.token, now=self._now)
-        self._registrations[source] = _Registration(source, config, proof, agent)
+        bodies = AgentBodies(most_held(self._max_bytes))
+        self._registrations[source] = _Registration(source, config, proof, bodies, agent)
         self._sources.setdefault(agent, OrderedDict())[source] = None
         return config
 
@@ -413,7 +333,7 @@ class WebhookReceiver:
         """Answer a request of any web framework. `url` may be the whole URL, its path and query, or its query."""
         pairs = cast(Mapping[str, str], headers).items() if isinstance(headers, Mapping) else headers
 
-        async def read_body(hold: _Hold) -> bytes:
+        async def read_body(hold: Hold) -> bytes:
             if len(body) > self._max_bytes:
                 raise _TooLongError
             hold(len(body))
@@ -444,7 +364,7 @@ class WebhookReceiver:
         await send({"type": "http.response.body", "body": answer.body})
 
     async def _answer(
-        self, method: str, url: str, headers: Headers, read_body: Callable[[_Hold], Awaitable[bytes]]
+        self, method: str, url: str, headers: Headers, read_body: Callable[[Hold], Awaitable[bytes]]
     ) -> WebhookAnswer:
         if method == "GET" and is_challenge(url):
             token = challenge_token(url)
@@ -453,7 +373,7 @@ class WebhookReceiver:
             return _status(HTTPStatus.METHOD_NOT_ALLOWED, {"allow": "GET, POST"})
         try:
             registration, check_body = await self._authenticate(headers)
-            with registration.held.request(self._most_held) as hold:
+            with registration.bodies.request() as hold:
                 if registration.is_known_by_headers:
                     body = await read_body(hold)
                     evidence = check_body(body)
@@ -473,7 +393,7 @@ class WebhookReceiver:
             return _status(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         except _TooSlowError:
             return _status(HTTPStatus.REQUEST_TIMEOUT)
-        except _TooManyError:
+        except TooManyBodiesError:
             _log.warning("A notification is refused: too many long ones are here at once")
             return _status(HTTPStatus.SERVICE_UNAVAILABLE, {"retry-after": f"{PAUSE_SECONDS:.0f}"})
         except RepeatConflictError as error:
@@ -522,7 +442,7 @@ class WebhookReceiver:
                     await self._seen.add(delivery)
                     return True
 
-    async def _body(self, headers: Headers, receive: Receive, hold: _Hold) -> bytes:
+    async def _body(self, headers: Headers, receive: Receive, hold: Hold) -> bytes:
         announced = headers.get("content-length", "")
         if announced.isascii() and announced.isdigit() and (len(announced) > 18 or int(announced) > self._max_bytes):
             raise _TooLongError
