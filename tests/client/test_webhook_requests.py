@@ -18,7 +18,7 @@ from parley.client.webhooks.receiver import WebhookReceiver
 from parley.client.webhooks.seen import Delivery, DeliveryVerdict, SqliteSeen
 from parley.client.webhooks.standard_webhooks import new_secret
 from parley.dialects.registry import DIALECTS
-from parley.protocol.cards import AgentCard
+from parley.protocol.cards import AgentCard, AgentInterface, Binding
 from parley.protocol.push import PushConfig
 from parley.protocol.tasks import TaskState
 from parley.protocol.versions import Version
@@ -129,11 +129,13 @@ async def test_of_a_hundred_megabytes_no_more_than_the_bound_is_kept() -> None:
 
 
 async def test_one_agent_cannot_fill_the_memory_with_many_long_bodies_at_once() -> None:
-    """They add up while the first one is handled; other agents are not concerned."""
+    """They add up while the first one is handled, also if its card changes; other agents are not concerned."""
     inbox, size = Inbox(), 4_000_000
     inbox.may_go_on.clear()
     hook = WebhookReceiver("https://me.example/hook", inbox, max_bytes=4 * 1024 * 1024)
     one = hook.register("https://one.example", AgentCard("A", "", "1", ()), _no_keys, lambda url: False)
+    interfaces = (AgentInterface("https://new.example", Binding.JSONRPC, Version.V1_0),)
+    changed = hook.register("https://one.example", AgentCard("A", "", "2", interfaces), _no_keys, lambda url: False)
     other = hook.register("https://other.example", AgentCard("B", "", "1", ()), _no_keys, lambda url: False)
     long = WORKING[:-1] + b" " * (size - len(WORKING)) + WORKING[-1:]
 
@@ -145,6 +147,7 @@ async def test_one_agent_cannot_fill_the_memory_with_many_long_bodies_at_once() 
         first = [asyncio.create_task(answered(one, number, long)) for number in range(4)]
         await asyncio.sleep(0)
         assert await answered(one, 4, long) == 503
+        assert await answered(changed, 4, long) == 503
         theirs = asyncio.create_task(answered(other, 1, long))
         inbox.may_go_on.set()
         assert await asyncio.gather(*first, theirs) == [204] * 5

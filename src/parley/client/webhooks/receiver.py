@@ -20,7 +20,7 @@ import time
 from base64 import b64encode
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from secrets import token_urlsafe
@@ -128,6 +128,14 @@ class _Registration:
         return isinstance(self.proof, Secrets | SignedTokens)  # a proof of the program may need the body
 
 
+@dataclass(frozen=True, slots=True)
+class _KnownAgent:
+    """The registrations of one agent, the one that was asked for last at the end, and the memory that they share."""
+
+    bodies: AgentBodies
+    sources: OrderedDict[str, None] = field(default_factory=OrderedDict[str, None])
+
+
 class WebhookReceiver:
     """A webhook. `WebhookReceiver(url, handle)` makes the secrets itself, for each agent that is told to notify it.
 
@@ -164,8 +172,7 @@ class WebhookReceiver:
         self._unverified = UnverifiedBodies(most_held(self._max_bytes))
         bodies = AgentBodies(most_held(self._max_bytes))
         self._registrations = {"": _Registration("", self.config, proof or _proof_of(self.config, now), bodies)}
-        self._sources: dict[str, OrderedDict[str, None]] = {}
-        """The registrations of each agent, the one that was asked for last at the end."""
+        self._agents: dict[str, _KnownAgent] = {}
 
     # --- kinds of receivers -------------------------------------------------------------------------------------------
 
@@ -267,7 +274,7 @@ class WebhookReceiver:
         source = hashlib.sha256(about).hexdigest()  # a card may list any number of them
         known = self._registrations.get(source)
         if known is not None:
-            self._sources[agent].move_to_end(source)
+            self._agents[agent].sources.move_to_end(source)
             return known.config
         self._make_room(agent)
         config = PushConfig(self.config.url, token=token_urlsafe(32))
@@ -278,21 +285,21 @@ class WebhookReceiver:
         elif scheme == HMAC:
             config = _config(self.config.url, HMAC, secret := new_secret(), config.token)
             proof = StandardWebhooks([secret], token=config.token, now=self._now)
-        bodies = AgentBodies(most_held(self._max_bytes))
-        self._registrations[source] = _Registration(source, config, proof, bodies, agent)
-        self._sources.setdefault(agent, OrderedDict())[source] = None
+        known_agent = self._agents.setdefault(agent, _KnownAgent(AgentBodies(most_held(self._max_bytes))))
+        known_agent.sources[source] = None
+        self._registrations[source] = _Registration(source, config, proof, known_agent.bodies, agent)
         return config
 
     def _make_room(self, agent: str) -> None:
         """Drop the oldest registration of an agent that has too many: of this one, or of the one with the most."""
-        counts = {other: len(sources) for other, sources in self._sources.items()}
+        counts = {other: len(known.sources) for other, known in self._agents.items()}
         counts[agent] = counts.get(agent, 0) + 1
         largest = agent if counts[agent] > MAX_CARDS else max(counts, key=counts.__getitem__)
         if counts[largest] <= MAX_CARDS and len(self._registrations) <= MAX_AGENTS:
             return
         if counts[largest] == 1:
             raise LocalProtocolError(f"A receiver can be notified by {MAX_AGENTS} agents: use another")
-        dropped, _ = self._sources[largest].popitem(last=False)
+        dropped, _ = self._agents[largest].sources.popitem(last=False)
         del self._registrations[dropped]
         if isinstance(self._seen, MemorySeen):  # others forget by age
             self._seen.forget(dropped)
