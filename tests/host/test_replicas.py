@@ -21,6 +21,7 @@ from parley.host.data.keys import AGENTS, CONVERSATIONS, HOST, STOPS, TENANTS
 from parley.host.data.tenant import Quotas
 from parley.host.host import AppOptions
 from parley.host.models.model import ModelRequest
+from parley.protocol.tasks import TaskState
 from parley.stores.interface import DeleteRecord, PutRecord, RecordKey, Store, Write
 from parley.testing.clock import FakeClock
 from parley.testing.crashing_store import CrashingStore
@@ -621,10 +622,11 @@ async def test_the_tokens_of_a_day_are_those_of_all_processes() -> None:
 
 
 async def _has_runs(host: RunningHost, number: int = 1) -> bool:
-    """Whether so many runs are at work: it is their turn, and all processes can know that."""
-    turns = host.host.turns
+    """Whether so many runs are at work: it is their turn, and all processes can know that, for the store says so."""
+    turns, tasks = host.host.turns, host.host.store.tasks
     at_work = [entry for tenant in turns.tenants() for entry in turns.at_work(tenant) if not entry.run.is_closed]
-    return len(at_work) == number
+    heads = [await tasks.head(entry.run.key) for entry in at_work]
+    return [head.state for head in heads if head is not None] == [TaskState.WORKING] * number
 
 
 async def _is_idle(host: RunningHost) -> bool:
