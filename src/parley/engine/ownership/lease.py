@@ -8,7 +8,7 @@ With each renewal the worker reports what it does, and hears whether it was aske
 What keeps a worker from renewing may keep all of them from it, such as a store that is away for longer than a lease.
 Then all leases have expired, and no worker has died. So a worker that could not renew its own lease in time gives the
 others the time of a lease to renew theirs, before it counts them as dead. One that starts does so, too, if it finds
-leases that have expired: it does not know whether the store could be reached.
+leases that were not renewed in time: it does not know whether the store could be reached.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ logger = logging.getLogger(__name__)
 RENEWALS = 5
 """Renewals per lease period. A worker counts as dead after missing this many in a row."""
 
-OLDER = 1.5
-"""The last renewal of another worker may be older than that of this one by as much time as this many renewals take."""
+SURELY_RENEWED = 1.5
+"""In how many renewals' time a live worker surely renews its lease, if it can reach the store."""
 
 
 class Lease:
@@ -86,18 +86,17 @@ class Lease:
     @property
     def _has_missed_renewals(self) -> bool:
         """Whether so much time passed since the last renewal that leases of live workers may have expired."""
-        most = self._seconds * (1 - OLDER / RENEWALS)
-        return self._clock.monotonic() - self._renewed_at >= most
+        return self._clock.monotonic() - self._renewed_at >= self._seconds * (1 - SURELY_RENEWED / RENEWALS)
 
     async def acquire(self) -> None:
         """Begin. Leases of workers that were killed long ago are deleted: they could not do it. Raises StoreError."""
-        has_expired = False
+        is_doubtful = False
         if self._store.is_shared:
             others = [each for each in await self._store.leases.workers() if each.worker != self.worker]
-            has_expired = any(each.expires_in <= 0 for each in others)
+            is_doubtful = any(each.expires_in <= self._seconds * (1 - SURELY_RENEWED / RENEWALS) for each in others)
             await self._store.leases.release(self.worker)
         await self.renew()
-        self._missed_until = self._clock.monotonic() if has_expired else -inf
+        self._missed_until = self._clock.monotonic() if is_doubtful else -inf
 
     async def renew(self) -> None:
         """Acquire the lease, or extend it: it now lasts for its full duration. Raises StoreError."""
