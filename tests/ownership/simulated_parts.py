@@ -15,14 +15,18 @@ PARTS = ("tasks", "sends", "outbox", "contexts", "records", "leases", "inbox")
 
 
 class PausableStore:
-    """A handle whose calls neither begin nor return while its worker is paused; none works once the worker died."""
+    """A handle whose calls neither begin nor return while its worker is paused; none works once the worker died.
+
+    While the store is away, leases cannot be read or renewed, and all other calls wait.
+    """
 
     def __init__(
         self, store: Store, misjudge: Callable[[frozenset[str]], frozenset[str]], latency: Callable[[], int]
     ) -> None:
         """`misjudge` is what the worker believes of live workers; `latency` gives the rounds that a write takes."""
-        self.is_paused = self.is_dead = self.is_failing = False
+        self.is_paused = self.is_dead = self.is_failing = self.is_away = False
         self._woken = asyncio.Event()
+        self._back = asyncio.Event()
         self._store = store
         self._misjudge = misjudge
         self._latency = latency
@@ -41,16 +45,25 @@ class PausableStore:
         self.is_paused = False
         self._woken.set()
 
-    async def passed(self) -> None:
-        while self.is_paused:
-            await self._woken.wait()
-        if self.is_dead or self.is_failing:
+    def go_away(self) -> None:
+        self.is_away = True
+        self._back.clear()
+
+    def come_back(self) -> None:
+        self.is_away = False
+        self._back.set()
+
+    async def passed(self, *, is_lease: bool = False) -> None:
+        while self.is_paused or (self.is_away and not is_lease):
+            await (self._woken if self.is_paused else self._back).wait()
+        if self.is_dead or self.is_failing or self.is_away:
             raise StoreUnavailableError("The process is dead, or cannot reach the store")
 
-    async def call(self, name: str, method: Callable[..., Any], *values: Any, **named: Any) -> Any:
-        await self.passed()
-        result = await method(*values, **named)
-        await self.passed()
+    async def call(self, part: Any, name: str, *values: Any, **named: Any) -> Any:
+        is_lease = part is self._store.leases
+        await self.passed(is_lease=is_lease)
+        result = await getattr(part, name)(*values, **named)
+        await self.passed(is_lease=is_lease)
         return self._misjudge(result) if name == "live" else result
 
     def write(self, tasks: Any, write: Write) -> asyncio.Future[None]:
@@ -90,7 +103,7 @@ class _PausablePart:
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._part, name)
         if inspect.iscoroutinefunction(method):
-            return lambda *values, **named: self._handle.call(name, method, *values, **named)
+            return lambda *values, **named: self._handle.call(self._part, name, *values, **named)
         if name == "write":  # of tasks: the call itself puts it in line
             return lambda write: self._handle.write(self._part, write)
         return method

@@ -4,7 +4,8 @@ A paused engine is one whose process does not run: its clock stands still, and n
 When it wakes, all that it had under way goes on with what it knew before. A killed engine writes nothing more. The
 leases of a worker with a wrong clock look expired, or seem to last for ever. Hints get lost, come late or twice. In
 some worlds workers have little room, so that messages wait in the store. In some a worker cannot reach its store for a
-while: what it did before may be stored although it was told otherwise. In orderly worlds workers only drain.
+while: what it did before may be stored although it was told otherwise. In orderly worlds workers only drain. In some of
+these the store is away for all workers at the same time, for about a lease or longer, and no worker may lose a task.
 
 Each step draws from a seed of its own, so that some steps of a play can be left out and the others stay as they were.
 """
@@ -57,6 +58,8 @@ ORDERLY_LIMITS = replace(LIMITS, run_attempts=1, cancel_seconds=5.0)
 """Nothing crashes, so no attempt may be counted; and a worker that drains waits until its writes are settled."""
 CLOCK_ERROR = 3_600
 """How wrong the clocks of some workers are, in seconds."""
+MOST_WORKERS = 5
+"""With so many workers, no more start."""
 MESSAGES = 8
 """What callers send, beside answers and more messages to the same tasks."""
 WORDS = 4
@@ -112,7 +115,7 @@ class SimulatedWorker:
     def __init__(self, world: World, name: str) -> None:
         self.name = name
         self.world = world
-        self.clock = FakeClock(datetime(2026, 1, 1, tzinfo=UTC))
+        self.clock = FakeClock(datetime.fromtimestamp(START + world.seconds, UTC))
         self._believed_dead: frozenset[str] = frozenset()
         self.clock.jump(0 if world.is_orderly else world.chance.choice([0, 0, -CLOCK_ERROR, CLOCK_ERROR]))
         self.store = PausableStore(MemoryStore(world.database), self._misjudge, self._latency)
@@ -161,11 +164,13 @@ class SimulatedWorker:
     async def die(self) -> None:
         self.store.is_dead = True
         self.store.wake()
+        self.store.come_back()
         await self.engine.__aexit__()
         await self.deliveries.stop(grace=0)
 
     async def stop(self) -> None:
         self.store.wake()
+        self.store.come_back()
         await self.engine.__aexit__()
         await self.deliveries.stop(grace=0)
 
@@ -182,6 +187,8 @@ class World:
         self.is_orderly = self.chance.random() < 0.3
         self.fails = self.chance.random() < 0.3 and not self.is_orderly
         """Whether stores fail for a while; then tasks may fail."""
+        self.has_outages = self.is_orderly and Random(f"{seed} outages").random() < 0.5
+        """Whether the store is away for all workers at times."""
         room = self.chance.choice([1, 1, 2, 1_000])
         self.limits = replace(ORDERLY_LIMITS if self.is_orderly else LIMITS, runs_at_once=room)
         self.seconds = 0.0
@@ -259,7 +266,7 @@ class World:
     async def step(self, number: int) -> None:
         """Let one thing happen: the same in every play with this seed, whichever steps came before."""
         self.random = Random(self.seed * 1_000_003 + number)
-        does = self.random.choice(CALLS + (DRAINS if self.is_orderly else FAULTS))
+        does = self.random.choice(CALLS + (OUTAGES if self.has_outages else DRAINS if self.is_orderly else FAULTS))
         self.trace.append(f"{number}. {does.__name__.strip('_')}")
         await does(self)
         await self.pass_time(self.random.choice([0, 0.1, 1] if self.is_orderly else [0, 0.1, 1, 4]))
@@ -374,6 +381,29 @@ class World:
     async def _recover(self) -> None:
         for worker in self.workers:
             worker.store.is_failing = False
+
+    async def _lose_store(self) -> None:
+        """No worker reaches the store; then one after the other does, and sometimes a new one among the first."""
+        if self.random.random() < 0.5:
+            return
+        leases = self.random.choice([0.7, 0.9, 1.5, 2.5])
+        self._note(f"for {leases:g} leases")
+        await self._send()
+        await self.pass_time(self.random.choice([0, 0.1]))
+        for worker in self.workers:
+            worker.store.go_away()
+        end = self.seconds + leases * self.limits.lease_seconds
+        while self.seconds < end:
+            await self.pass_time(min(self.random.choice([0.1, 1, 4]), end - self.seconds))
+        coming = self.random.sample(self.workers, len(self.workers))
+        joins_after = self.random.choice([None, 0, 0, 1]) if len(coming) < MOST_WORKERS else None
+        for number, worker in enumerate(coming):
+            if number == joins_after:
+                self._note("one more starts")
+                await self.start_worker()
+            self._note(f"{worker.name} is back")
+            worker.store.come_back()
+            await self.pass_time(self.random.choice([0, 0.1, 1]))
 
     async def _pause(self) -> None:
         worker = self._any()
@@ -569,6 +599,8 @@ CALLS: tuple[Action, ...] = (
 """What callers do."""
 DRAINS: tuple[Action, ...] = (World._leave, World._leave, World._ask_to_drain)
 """What operators do."""
+OUTAGES: tuple[Action, ...] = (World._lose_store, World._lose_store)
+"""What happens to the store of all workers."""
 FAULTS: tuple[Action, ...] = (
     World._pause,
     World._fail,
