@@ -29,6 +29,7 @@ from parley.protocol.versions import Version
 from parley.server import signing_threads
 from parley.server.app_resources import AppResources
 from parley.server.pages.signer import KEYS_PATH
+from parley.server.signing_threads import SigningError
 
 PUBLIC_SECONDS = 300
 """How long callers may cache a public card."""
@@ -82,7 +83,7 @@ class Cards:
         """Sign a card in a thread, unless it is in the cache; `card` and `document` find it there.
 
         Raises:
-            UnavailableError: the key does not answer in time.
+            UnavailableError: the key does not answer in time, or fails.
         """
         target = self._shared.grpc_target(base_url)
         key = self._key(base_url, target, everything)
@@ -107,8 +108,8 @@ class Cards:
         try:
             async with asyncio.timeout(signing_threads.SIGN_SECONDS):
                 yield
-        except TimeoutError as error:
-            raise UnavailableError("The card could not be signed in time") from error
+        except (TimeoutError, SigningError) as error:
+            raise UnavailableError("The card could not be signed") from error
 
     def document(self, base_url: str, version: Version | None = None) -> CardDocument:
         """The public card in one version, or in the form that clients of 0.3 and 1.0 both accept."""

@@ -28,7 +28,7 @@ from parley.protocol.jsonvalue import JsonValue
 from parley.protocol.masking import MASK
 from parley.protocol.push import PushConfig
 from parley.protocol.versions import Version
-from parley.server.signing_threads import SigningThreads
+from parley.server.signing_threads import SigningError, SigningThreads
 from parley.server.webhooks.auth_settings import WebhookAuthSettings
 from parley.server.webhooks.header_values import MAX_SECRET, fits_header
 from parley.server.webhooks.webhook_tokens import WebhookTokens
@@ -198,7 +198,7 @@ class SignedToken:
             raise InvalidParamsError(text, path=path.credentials)
 
     async def headers(self, call: WebhookCall) -> dict[str, str]:
-        """A token for this attempt; `jti` is the id of the delivery. Raises DeliveryError if none is signed in time."""
+        """A token for this attempt; `jti` is the id of the delivery. Raises DeliveryError if none is signed."""
         if self.signer is None:  # only in 0.1, see `WebhookAuthenticator.check`
             return {}
         issued_at = int(call.at)
@@ -213,7 +213,7 @@ class SignedToken:
         }
         try:
             token = await self.threads.run(partial(self.signer.sign_token, claims))
-        except TimeoutError as error:
+        except SigningError as error:
             raise DeliveryError("The server could not sign a token for it") from error
         return {"Authorization": f"Bearer {token}"}
 
