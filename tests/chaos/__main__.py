@@ -1,7 +1,8 @@
 """The command of the harness: `python -m tests.chaos --seconds 1800 --seed 1`. It exits with 1 if a promise was broken.
 
-A failing run prints its seed, the faults and the broken promises, and keeps its files. With `--expect RULE` it exits
-with 0 only if the checker found that rule broken, so that a harness that crashes cannot pass for one that notices.
+A failing run prints its seed, the faults and the broken promises, and keeps its files. With `--at-least N` a run with
+fewer faults fails, too; those that found nothing to do are not counted. With `--expect RULE` it exits with 0 only if
+the checker found that rule broken, so that a harness that crashes cannot pass for one that notices.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000), help="of faults and clients")
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--lease", type=float, default=2.0, help="seconds of a lease")
+    parser.add_argument("--at-least", type=int, default=0, help="fail with fewer faults, after five times --seconds")
     parser.add_argument("--faults", type=int, default=10_000, help="the most faults")
     parser.add_argument("--pauses", type=float, nargs=2, default=(0.5, 3.0), help="seconds between two faults")
     parser.add_argument("--kinds", nargs="*", default=(), help="only these kinds of faults")
@@ -44,6 +46,7 @@ def main() -> int:
         seed=arguments.seed,
         clients=arguments.clients,
         lease_seconds=arguments.lease,
+        least_faults=arguments.at_least,
         most_faults=arguments.faults,
         pauses=tuple(arguments.pauses),
         kinds=tuple(arguments.kinds),

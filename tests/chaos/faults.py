@@ -22,11 +22,15 @@ from tests.chaos.cluster import Cluster
 
 
 class Struck(Struct, frozen=True):
-    """What a fault did, the process of the replica that it killed or froze, and what did not go as it should."""
+    """What a fault did, the process of the replica that it killed or froze, and what did not go as it should.
+
+    `is_void` says that it found nothing that it could do: such a fault does not count.
+    """
 
     what: str
     victim: int = 0
     trouble: str = ""
+    is_void: bool = False
 
 
 Fault: TypeAlias = Callable[[Cluster, Random], Awaitable[Struck]]
@@ -82,8 +86,9 @@ async def skew_clock(cluster: Cluster, random: Random) -> Struck:
 
 
 async def restart_postgres(cluster: Cluster, random: Random) -> Struck:
-    """The fast shutdown, and a new start."""
-    pause = random.uniform(0.0, 2.0)
+    """The fast shutdown, and a new start. Sometimes all leases expire meanwhile."""
+    is_long = random.random() < 0.25
+    pause = random.uniform(1.0, 2.0) * cluster.lease_seconds if is_long else random.uniform(0.0, 2.0)
     await asyncio.to_thread(cluster.postgres.stop)
     await asyncio.sleep(pause)
     await asyncio.to_thread(cluster.postgres.start)
@@ -109,7 +114,7 @@ async def terminate_backends(cluster: Cluster, random: Random) -> Struck:
             await connection.execute("SELECT pg_terminate_backend($1)", pid)
     finally:
         await connection.close()
-    return Struck(f"{len(chosen)} of {len(rows)}")
+    return Struck(f"{len(chosen)} of {len(rows)}", is_void=not chosen)
 
 
 async def kill_backend(cluster: Cluster, random: Random) -> Struck:
@@ -119,11 +124,11 @@ async def kill_backend(cluster: Cluster, random: Random) -> Struck:
     try:
         rows = await connection.fetch(SESSIONS)
         if not rows:
-            return Struck("none was there")
+            return Struck("none was there", is_void=True)
         try:
             os.kill(random.choice(rows)["pid"], signal.SIGKILL)
         except ProcessLookupError:
-            return Struck("it had ended already")
+            return Struck("it had ended already", is_void=True)
         async with asyncio.timeout(60):
             await ended.wait()  # before that, Postgres has not noticed and still answers
     finally:
@@ -192,7 +197,7 @@ async def _refuse_rows(cluster: Cluster, pause: float) -> Struck:
 async def kill_nats(cluster: Cluster, random: Random) -> Struck:
     """NATS gone and back."""
     if cluster.nats is None:
-        return Struck("there is none")
+        return Struck("there is none", is_void=True)
     pause = random.uniform(0.5, 4.0)
     await asyncio.to_thread(cluster.nats.kill)
     await asyncio.sleep(pause)
@@ -204,14 +209,16 @@ async def cut_connections(cluster: Cluster, random: Random) -> Struck:
     """All connections of one kind of one replica are cut."""
     replica = random.choice(cluster.replicas)
     kind = random.choice(sorted(replica.proxies))
-    return Struck(f"{await replica.proxies[kind].cut()} of {replica.name}, {kind}")
+    number = await replica.proxies[kind].cut()
+    return Struck(f"{number} of {replica.name}, {kind}", is_void=number == 0)
 
 
 async def lose_connections(cluster: Cluster, random: Random) -> Struck:
     """Connections of one replica to a service go silent and do not end, as when that machine is gone; new ones work."""
     replica = random.choice(cluster.replicas)
     kind = random.choice(sorted(set(replica.proxies) - {"http"}))
-    return Struck(f"{replica.proxies[kind].abandon()} of {replica.name}, {kind}")
+    number = replica.proxies[kind].abandon()
+    return Struck(f"{number} of {replica.name}, {kind}", is_void=number == 0)
 
 
 async def delay_connections(cluster: Cluster, random: Random) -> Struck:

@@ -24,7 +24,7 @@ class InjectedFault(Struct, frozen=True):
     """One fault that was injected, and healed.
 
     `victim` is the process that it killed or froze, if it did. `trouble` says what did not go as it should, such as a
-    replica that did not end.
+    replica that did not end. `is_void` says that it did nothing.
     """
 
     kind: str
@@ -33,6 +33,7 @@ class InjectedFault(Struct, frozen=True):
     what: str
     victim: int = 0
     trouble: str = ""
+    is_void: bool = False
 
 
 class Nemesis:
@@ -45,13 +46,28 @@ class Nemesis:
         self._random = Random(f"{seed} nemesis")
         self._kinds = kinds
 
+    @property
+    def injected(self) -> int:
+        """How many faults did something."""
+        return sum(not fault.is_void for fault in self.log)
+
     async def inject_until(
-        self, deadline: float, *, pauses: tuple[float, float] = (0.5, 3.0), most: int = 10_000
+        self,
+        deadline: float,
+        *,
+        pauses: tuple[float, float] = (0.5, 3.0),
+        least: int = 0,
+        most: int = 10_000,
+        last_deadline: float | None = None,
     ) -> None:
-        """Inject faults, with pauses between them, until a moment or up to a number of them."""
+        """Inject faults, with pauses between them, until a moment or up to a number of them.
+
+        If there are fewer than `least` at that moment, go on until there are, or until `last_deadline`.
+        """
         for kind in self._kinds_in_turn():
             await asyncio.sleep(self._random.uniform(*pauses))
-            if now() >= deadline or len(self.log) >= most:
+            is_late = now() >= deadline and (self.injected >= least or last_deadline is None or now() >= last_deadline)
+            if is_late or self.injected >= most:
                 return
             await self._inject(kind)
 
@@ -59,8 +75,9 @@ class Nemesis:
         begun = now()
         # Its own numbers: how many of them a fault uses may depend on what it finds.
         struck = await FAULTS[kind](self._cluster, Random(f"{self._seed} fault {len(self.log)}"))
-        self.log.append(InjectedFault(kind, begun, now(), struck.what, struck.victim, struck.trouble))
-        logger.info("%5.1f s  %s: %s", now() - begun, kind, struck.what)
+        fault = InjectedFault(kind, begun, now(), struck.what, struck.victim, struck.trouble, struck.is_void)
+        self.log.append(fault)
+        logger.info("%5.1f s  %s: %s%s", now() - begun, kind, struck.what, " (does not count)" if fault.is_void else "")
 
     def _kinds_in_turn(self) -> Generator[str]:
         while True:

@@ -23,7 +23,8 @@ def report(outcome: Outcome) -> str:
 
 def _figures(outcome: Outcome) -> Iterator[str]:
     settings, evidence = outcome.settings, outcome.evidence
-    kinds = Counter([fault.kind for fault in outcome.faults])
+    kinds = Counter([fault.kind for fault in outcome.faults if not fault.is_void])
+    void = sum(fault.is_void for fault in outcome.faults)
     states = Counter([task.state for task in evidence.tasks.values()])
     entries = Counter([type(entry) for entry in evidence.entries])
     streams = [entry for entry in evidence.entries if isinstance(entry, Streamed)]
@@ -31,7 +32,9 @@ def _figures(outcome: Outcome) -> Iterator[str]:
     began = Counter([tenure.began for task in evidence.tasks.values() for tenure in task.tenures])
     clients, lease = settings.clients, settings.lease_seconds
     yield f"seed {settings.seed}, {outcome.seconds:.0f} s, {clients} clients, lease {lease:g} s"
-    yield f"faults: {len(outcome.faults)} ({', '.join(f'{n} {kind}' for kind, n in sorted(kinds.items()))})"
+    yield f"faults: {kinds.total()} ({', '.join(f'{n} {kind}' for kind, n in sorted(kinds.items()))})"
+    if void:
+        yield f"faults that found nothing to do, and do not count: {void}"
     yield f"tasks: {len(evidence.tasks)} ({', '.join(f'{n} {state}' for state, n in sorted(states.items()))})"
     yield f"events: {sum(task.last_seq for task in evidence.tasks.values())}, steps: {_steps(evidence)}"
     yield f"sends: {entries[Sent]}, acknowledged messages: {len(acknowledged)}, calls repeated: {entries[Retried]}"
@@ -65,7 +68,8 @@ def _verdict(outcome: Outcome) -> Iterator[str]:
     yield f"FAILED with seed {outcome.settings.seed}: {len(violations)} promises were broken"
     first = outcome.faults[0].begun if outcome.faults else 0.0
     for fault in outcome.faults:
-        yield f"  {fault.begun - first:7.2f} to {fault.healed - first:7.2f}  {fault.kind}: {fault.what}"
+        void = " (does not count)" if fault.is_void else ""
+        yield f"  {fault.begun - first:7.2f} to {fault.healed - first:7.2f}  {fault.kind}: {fault.what}{void}"
     by_rule: dict[str, list[Violation]] = {}
     for violation in violations:
         by_rule.setdefault(violation.rule, []).append(violation)

@@ -30,6 +30,9 @@ logger = logging.getLogger(__name__)
 QUIET_SECONDS = 60.0
 """How long the cluster may take to end everything when all faults are healed and all clients have gone."""
 
+LONGER = 5
+"""How many times as long as asked for a slow machine may take for the least number of faults."""
+
 GIVING_UP_SECONDS = 50.0
 """How much longer than their patience clients may take to end their conversations."""
 
@@ -44,6 +47,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     lease_seconds: float = 2.0
     pauses: tuple[float, float] = (0.5, 3.0)
     """The shortest and the longest pause between two faults."""
+    least_faults: int = 0
+    """A run with fewer goes on for up to `LONGER` times as long, and fails if it does not reach them."""
     most_faults: int = 10_000
     kinds: tuple[str, ...] = ()
     store: str = "postgres"
@@ -72,9 +77,14 @@ async def run_chaos(settings: Settings, folder: Path, *, source: Path | None = N
         clients = [await _start_clients(settings, cluster, folder, n) for n in range(settings.client_processes)]
         try:
             nemesis = Nemesis(cluster, seed=settings.seed, kinds=settings.kinds or _kinds(settings))
-            deadline = now() + settings.seconds
-            await nemesis.inject_until(deadline, pauses=settings.pauses, most=settings.most_faults)
-            logger.info("%d faults after %.1f s; the clients finish", len(nemesis.log), now() - begun)
+            await nemesis.inject_until(
+                now() + settings.seconds,
+                pauses=settings.pauses,
+                least=settings.least_faults,
+                most=settings.most_faults,
+                last_deadline=now() + settings.seconds * LONGER,
+            )
+            logger.info("%d faults after %.1f s; the clients finish", nemesis.injected, now() - begun)
             have_finished = await asyncio.gather(*[_finish(process, settings.patience) for process in clients])
             await _until_quiet(cluster, min(QUIET_SECONDS, settings.patience))
         finally:
@@ -94,6 +104,9 @@ async def run_chaos(settings: Settings, folder: Path, *, source: Path | None = N
     troubles = [
         Violation("replicas end", "", f"{fault.kind}: {fault.trouble}") for fault in nemesis.log if fault.trouble
     ]
+    if nemesis.injected < settings.least_faults:
+        text = f"{nemesis.injected} were injected, and {settings.least_faults} were asked for"
+        troubles.append(Violation("enough faults", "", text))
     if not all(have_finished):
         troubles.append(Violation("clients end", "", "they were killed, and what they noted last is not known"))
     return Outcome(settings, nemesis.log, evidence, [*troubles, *check(evidence)], now() - begun)
