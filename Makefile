@@ -150,10 +150,10 @@ rolling-restart: .venv/.installed peers ## Restart three replicas one after the 
 chaos: SECONDS ?= 1800
 chaos: CLIENTS ?= 200
 chaos: .venv/.installed ## Three replicas, PostgreSQL and NATS under faults for SECONDS=1800, and a checker. Also SEED=, CLIENTS=.
-	$(BIN)/python -m tests.chaos --seconds $(SECONDS) --clients $(CLIENTS) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.chaos --seconds $(SECONDS) --at-least $$(($(SECONDS) / 9)) --clients $(CLIENTS) $(if $(SEED),--seed $(SEED))
 
 chaos-short: .venv/.installed ## The same with ten faults: about a minute.
-	$(BIN)/python -m tests.chaos --seconds 45 --faults 10 --clients 60 --pauses 0.2 1 --lease 1.5 $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.chaos --seconds 45 --at-least 10 --faults 10 --clients 60 --pauses 0.2 1 --lease 1.5 $(if $(SEED),--seed $(SEED))
 
 chaos-mutation: .venv/.installed ## The checker must find what a broken fence between replicas does: a minute and a half.
 	$(BIN)/python -m tests.chaos --seconds 40 --clients 60 --patience 20 --kinds "freeze replica" "partition" \
