@@ -123,10 +123,11 @@ bench: .venv/.installed peers console .peers/chromium/.installed ## Measure, aga
 screenshots: .venv/.installed console .peers/chromium/.installed ## Make the pictures of the console in docs/images, from real runs.
 	$(BIN)/python -m scripts.screenshots
 
-soak-short: .venv/.installed ## The attacks of `soak` on memory and fairness, once each: about two minutes.
+soak-short: .venv/.installed ## The attacks of `soak` on memory and fairness, once each, and a short `webhook-soak`: under three minutes.
 	$(BIN)/python bench/soak.py --seconds 0
+	$(BIN)/python bench/webhook_soak.py --tasks 50 --failing-seconds 15 --folder $(firstword $(wildcard /dev/shm) /tmp)
 
-webhook-soak: .venv/.installed ## 3,000 webhooks of which a third of the calls fail, beside some that hang: what is delivered, and what it costs others.
+webhook-soak: .venv/.installed ## 3,000 webhooks of which a third of the calls fail, beside some that hang: what is delivered, and what it costs streams and others.
 	$(BIN)/python bench/webhook_soak.py
 
 soak: SECONDS ?= 240
