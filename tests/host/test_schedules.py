@@ -152,7 +152,7 @@ async def test_a_crash_at_any_write_of_a_tick_neither_loses_nor_doubles_it(cut: 
     assert at > 5
 
 
-async def test_a_claim_is_taken_over_when_its_worker_is_dead_and_not_before() -> None:
+async def test_a_claim_is_taken_over_when_its_worker_is_dead_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
     database, time = MemoryDatabase(), clock()
     async with scheduling_host(time, store=MemoryStore(database)) as here:
         await here.create(cron="0 9 * * *")
@@ -166,6 +166,10 @@ async def test_a_claim_is_taken_over_when_its_worker_is_dead_and_not_before() ->
             await other.host.schedules.ticker.run_due()
             assert await other.runs() == []
             await here.host.store.leases.release(worker)
+            with monkeypatch.context() as away:  # the store was away: that proves nothing
+                away.setattr(other.host.engine.lease, "seconds_of_doubt", lambda live=None: 1.0)
+                await other.host.schedules.ticker.run_due()
+                assert await other.runs() == []
             await other.host.schedules.ticker.run_due()
             assert [(run.outcome, run.request_id) for run in await other.runs()] == [("started", pending.task_id)]
             await here.host.schedules.ticker.run_due()

@@ -248,7 +248,12 @@ class Host:
         self.engine: Engine = self.app.local_engine
         self.app.shared.owner_data = HostDataOperations(self.engine)
         self.engine.tenant_retention = lambda: retention_of(self.tenants.list())
-        holders = ConversationHolders(records, self.store, is_here=lambda key: self.engine.runs.find(key) is not None)
+        holders = ConversationHolders(
+            records,
+            self.store,
+            is_here=lambda key: self.engine.runs.find(key) is not None,
+            may_be_alive=self.engine.claims.may_be_alive,
+        )
         requests = RunRequests(records, clock)
         conversation_turns = ConversationTurns(self.engine, holders, requests)
         self.turns = Turns(self.engine, settings.runs_at_once, conversation_turns)

@@ -8,7 +8,7 @@ is at work no more, or its worker's lease has expired.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import msgspec
@@ -39,11 +39,22 @@ class HeldConversation(Struct, frozen=True):
 class ConversationHolders:
     """The conversations in which requests are at work."""
 
-    def __init__(self, records: Records, store: Store, *, is_here: Callable[[TaskKey], bool]) -> None:
-        """`is_here` says whether a task has a run in this process, which has an order of its own for them."""
+    def __init__(
+        self,
+        records: Records,
+        store: Store,
+        *,
+        is_here: Callable[[TaskKey], bool],
+        may_be_alive: Callable[[str], Awaitable[bool]],
+    ) -> None:
+        """`is_here` says whether a task has a run in this process, which has an order of its own for them.
+
+        `may_be_alive` says so of a worker.
+        """
         self._records = records
         self._store = store
         self._is_here = is_here
+        self._may_be_alive = may_be_alive
 
     async def has(self, owner: Owner, agent: str, context_id: str, task_id: str) -> bool:
         """Whether a task had its conversation when its worker died. Raises StoreError."""
@@ -78,7 +89,7 @@ class ConversationHolders:
         head = None if self._is_here(key) else await self._store.tasks.head(key)
         if head is None or ends_stream(head.state) or head.wake_at is not None:
             return False
-        return head.holder in await self._store.leases.live()
+        return bool(head.holder) and await self._may_be_alive(head.holder)
 
 
 def holder_key(owner: Owner, agent: str, context_id: str) -> RecordKey:

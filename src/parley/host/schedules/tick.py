@@ -117,7 +117,7 @@ class TickRunner:
         worker = self._engine.lease.worker
         if pending.task_id in self._sending:
             return None
-        if pending.holder != worker and pending.holder in await self._engine.store.leases.live():
+        if pending.holder != worker and await self._engine.claims.may_be_alive(pending.holder):
             return None
         return TickChange(state=structs.replace(state, pending=structs.replace(pending, holder=worker)))
 
