@@ -72,23 +72,24 @@ export default function HomePage() {
 }
 
 function Start() {
-  const callable = agents.value.filter(isCallable);
-  const own = callable.filter((agent) => agent.kind === "own");
-  const ids = (own.length ? own : callable).slice(0, MOST_AGENTS).map((agent) => agent.id);
+  // Only when the list comes: a card that is read changes its agent in the list, and others would take the place of it.
   const cards = useLoad(
     async (signal) => {
+      if (!agentList.peek()) return null;
+      const callable = agents.peek().filter(isCallable);
+      const own = callable.filter((agent) => agent.kind === "own");
       const inTime = AbortSignal.any([signal, AbortSignal.timeout(CARD_MS)]);
-      const all = await Promise.allSettled(ids.map((id) => readAgent(id, inTime)));
+      const all = await Promise.allSettled((own.length ? own : callable).slice(0, MOST_AGENTS).map(({ id }) => readAgent(id, inTime)));
       return all.flatMap((each) => (each.status === "fulfilled" && isCallable(each.value.agent) ? [each.value] : []));
     },
-    [ids.join(" ")],
+    [!agentList.value],
   );
   if (agentListError.value && !agentList.value) {
     return <Problem title="The agents could not be read." error={new Error(agentListError.value)} retry={() => void loadAgents()} />;
   }
-  if (!agentList.value || (cards.isLoading && !cards.value?.length)) return <Progress text="Reading the agents…" />;
+  if (!agentList.value || !cards.value) return <Progress text="Reading the agents…" />;
   if (!agents.value.length) return <NoAgents />;
-  const found = [...orchestrationPrompt(), ...promptsOf(cards.value ?? [], MOST_PROMPTS - 1)];
+  const found = [...orchestrationPrompt(), ...promptsOf(cards.value, MOST_PROMPTS - 1)];
   const prompts = found.length ? found : fallbackPrompts();
   return (
     <Section title="Try one of these" actions={<a href={links.agents()} class="small">All agents</a>}>
