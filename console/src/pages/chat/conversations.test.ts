@@ -3,7 +3,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { logIn, logOut, session } from "../../api/session.ts";
 import type { Agent, Session } from "../../api/types.ts";
-import { fresh, keepConversation, openConversation, rows } from "./conversations.ts";
+import { forgetConversation, fresh, keepConversation, openConversation, rows } from "./conversations.ts";
 import { UNKNOWN_DELIVERY } from "./following.ts";
 
 const AGENT: Agent = {
@@ -91,3 +91,14 @@ test("a message to an agent elsewhere is not sent again when the connection brea
   await vi.waitFor(() => expect(exchange.phase).toBe("unsent"));
   expect(exchange.error).toBe(UNKNOWN_DELIVERY);
 });
+
+test("nor is it if its conversation is taken off the list meanwhile", async () => {
+  await logInAs("ada");
+  const conversation = openConversation(AGENT, "c-1");
+  const exchange = conversation.send([{ text: "run this once" }]);
+  keepConversation(conversation, "run this once");
+  forgetConversation(rows.value[0]!);
+  expect(rows.value).toEqual([]);
+  await vi.waitFor(() => expect(exchange.phase).toBe("unsent"), { timeout: 10_000 });
+  expect(exchange.error).toBe(UNKNOWN_DELIVERY);
+}, 15_000);

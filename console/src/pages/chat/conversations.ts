@@ -111,11 +111,10 @@ function keep(conversation: Conversation): void {
   }
 }
 
-/** Take a conversation off the list. Its tasks stay with the agent. */
+/** Take a conversation off the list. Its tasks stay with the agent, and it stays open: a message may be under way. */
 export function forgetConversation(row: ConversationRow): void {
   write(own.peek().filter((each) => each.agent !== row.agent || each.context !== row.context));
   known.value = known.peek().filter((each) => each.agent !== row.agent || each.context !== row.context);
-  open.delete(keyOf(row.agent, row.context));
 }
 
 /** Read which conversations this server knows with an agent. */
