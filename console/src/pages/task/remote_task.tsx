@@ -1,10 +1,10 @@
 // A task of an agent elsewhere: read with A2A itself, and followed while it runs. There is no log of it: the page shows
 // the events that it has seen since it was opened.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { getTask, subscribe } from "../../a2a/client.ts";
 import { TaskFold, textOf } from "../../a2a/fold.ts";
-import { isTerminal, type JsonValue, type StreamResponse, type Task } from "../../a2a/types.ts";
+import { isTerminal, type StreamResponse, type Task } from "../../a2a/types.ts";
 import { api, path } from "../../api/http.ts";
 import { has } from "../../api/session.ts";
 import type { Agent, AgentDetails, LogEvent } from "../../api/types.ts";
@@ -30,6 +30,8 @@ interface Seen {
 }
 
 const MAX_SEEN = 5_000;
+/** The pause before a task is read again whose events have ended, or that could not be read. */
+const AGAIN_MS = 5_000;
 
 export function RemoteTask({ agent, id }: { agent: Agent; id: string }) {
   const { task, events, error, reload } = useRemoteTask(agent.url, id);
@@ -74,46 +76,59 @@ export function RemoteTask({ agent, id }: { agent: Agent; id: string }) {
 function useRemoteTask(url: string, id: string): Seen & { reload: () => void } {
   const [seen, setSeen] = useState<Seen>({ task: null, events: [], error: null });
   const [round, setRound] = useState(0);
+  const count = useRef(0);
+  const reload = () => setRound((before) => before + 1);
   useEffect(() => {
     const abort = new AbortController();
     let close = () => {};
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const again = () => (timer = setTimeout(reload, AGAIN_MS));
     getTask(url, id, { signal: abort.signal }).then(
       (task) => {
         if (abort.signal.aborted) return;
         setSeen((before) => ({ ...before, task, error: null }));
-        if (!isTerminal(task.status.state)) close = follow(url, task, (change) => setSeen((before) => ({ ...before, ...change(before) })));
+        if (!isTerminal(task.status.state)) close = follow(url, task, count, setSeen, again);
       },
-      (error: unknown) => abort.signal.aborted || setSeen((before) => ({ ...before, error })),
+      (error: unknown) => {
+        if (abort.signal.aborted) return;
+        setSeen((before) => ({ ...before, error }));
+        if (seen.task) again();
+      },
     );
     return () => {
       abort.abort();
       close();
+      clearTimeout(timer);
     };
   }, [url, id, round]);
-  return { ...seen, reload: () => setRound(round + 1) };
+  return { ...seen, reload };
 }
 
-/** Follow a task; the page changes once per frame. Agents that cannot stream just stay as they are. */
-function follow(url: string, task: Task, change: (change: (before: Seen) => Partial<Seen>) => void): () => void {
+/** Follow a task; the page changes once per frame. `again` is called if there are no more events, and the task goes on. */
+function follow(
+  url: string, task: Task, count: { current: number }, setSeen: (change: (before: Seen) => Seen) => void, again: () => void,
+): () => void {
   const fold = new TaskFold(task);
   let waiting: LogEvent[] = [];
   let lastAt = 0;
-  let count = 0;
   let frame = 0;
+  const end = () => isTerminal(fold.task()!.status.state) || again();
   const channel = subscribe(url, task.id, {
     onEvent: (event, number) => {
       fold.apply(event, number);
       const now = Date.now();
-      waiting.push(seenEvent(event, ++count, now, lastAt ? now - lastAt : null));
+      // The first event is often the task as it was just read, which is nothing new.
+      if (lastAt || !event.task) waiting.push(seenEvent(event, ++count.current, now, lastAt ? now - lastAt : null));
       lastAt = now;
       frame ||= requestAnimationFrame(() => {
         const added = waiting;
         waiting = [];
         frame = 0;
-        change((before) => ({ task: fold.task() ?? before.task, events: [...before.events, ...added].slice(-MAX_SEEN) }));
+        setSeen((before) => ({ ...before, task: fold.task(), events: [...before.events, ...added].slice(-MAX_SEEN) }));
       });
     },
-    onError: () => undefined,
+    onEnd: end,
+    onError: end,
   });
   return () => {
     channel.close();
@@ -121,14 +136,15 @@ function follow(url: string, task: Task, change: (change: (before: Seen) => Part
   };
 }
 
-/** An event of a stream as a row of a timeline. */
-function seenEvent(event: StreamResponse, seq: number, now: number, pause: number | null): LogEvent {
-  const body = JSON.parse(JSON.stringify(event)) as JsonValue;
+/** An event of a stream as a row of a timeline. The row keeps neither the event nor its text, which may be large. */
+export function seenEvent(event: StreamResponse, seq: number, now: number, pause: number | null): LogEvent {
   const [kind, summary] =
     event.artifactUpdate ? ["artifact", textOf(event.artifactUpdate.artifact?.parts)]
     : event.statusUpdate ? ["status", `${rowState(event.statusUpdate.status.state)} ${textOf(event.statusUpdate.status.message?.parts)}`]
     : event.message ? ["message-added", textOf(event.message.parts)]
     : ["task", "the task as it stands"];
   const at = new Date(now).toISOString();
-  return { seq, kind, at, size: JSON.stringify(body).length, pause_ms: pause, summary: summary.slice(0, 500), is_streamed: true, body };
+  // A slice alone would hold the whole text.
+  const copy = summary.slice(0, 500).split("").join("");
+  return { seq, kind, at, size: JSON.stringify(event).length, pause_ms: pause, summary: copy, is_streamed: true, body: null };
 }
