@@ -68,34 +68,35 @@ export function SectionPage({ section, rights, rowButtons }: SectionPageProps) {
 
 /** The rows of a section, page by page; read again now and then if the section says so. */
 function useRows(section: Section) {
-  const [after, setAfter] = useState<unknown>(null);
-  const [earlier, setEarlier] = useState<Row[]>([]);
+  const [{ after, earlier }, read] = useState(FIRST_PAGE);
   const query = after === null ? {} : { [section.paging![1]]: String(after) };
-  const page = useLoad((signal) => call("GET", section.path, { query, signal }), [section.path, after]);
+  const page = useLoad(async (signal) => {
+    const reply = await call("GET", section.path, { query, signal });
+    const added = rowsIn(section, reply);
+    return { reply, rows: [...earlier, ...added], next: nextOf(section, reply, added) };
+  }, [section.path, after, earlier]);
   useEffect(() => {
     if (!section.refresh) return;
     const timer = setInterval(() => document.visibilityState === "visible" && page.reload(), section.refresh * 1000);
     return () => clearInterval(timer);
   }, [section.id]);
-  const rows = rowsIn(section, page.value);
-  const next = nextOf(section, page.value, rows);
+  const { reply, rows, next } = page.value ?? NOTHING;
   return {
-    reply: page.value,
-    rows: useMemo(() => [...earlier, ...rows], [earlier, page.value]),
-    error: page.error,
-    isLoading: page.isLoading,
-    next,
-    more: () => {
-      setEarlier([...earlier, ...rows]);
-      setAfter(next);
-    },
-    reload: () => {
-      setEarlier([]);
-      if (after === null) page.reload();
-      else setAfter(null);
-    },
+    reply, rows, next, error: page.error, isLoading: page.isLoading,
+    more: () => read({ after: next, earlier: [...rows] }),
+    reload: () => read({ after: null, earlier: [] }),
   };
 }
+
+interface From {
+  /** The value with which the page is asked for; null for the first one. */
+  after: unknown;
+  /** The rows of the pages before it. */
+  earlier: Row[];
+}
+
+const FIRST_PAGE: From = { after: null, earlier: [] };
+const NOTHING = { reply: undefined, rows: [], next: null };
 
 export function rowsIn(section: Section, reply: Row | undefined): Row[] {
   const rows = reply?.[section.rows];
