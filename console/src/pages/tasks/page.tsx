@@ -37,7 +37,7 @@ export default function TasksPage() {
     <Page title="Tasks" fill>
       <div class="tasks-page" ref={box}>
         <FilterBar filter={filter} agent={agent?.id ?? filter.agent} onChange={show} isOperator={isOperator} isRemote={isRemote} />
-        {isRemote ? <RemoteList agent={agent} filter={filter} /> : <OwnList filter={filter} isOperator={isOperator} />}
+        {isRemote ? <RemoteList key={agent.id + search} agent={agent} filter={filter} /> : <OwnList filter={filter} isOperator={isOperator} />}
       </div>
     </Page>
   );

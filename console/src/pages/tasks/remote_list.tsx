@@ -1,14 +1,13 @@
 // The tasks of an agent elsewhere, as far as it lists them: ListTasks of A2A, which releases before 1.0 mostly lack.
 
 import { useEffect, useState } from "preact/hooks";
-import { AgentError, listTasks } from "../../a2a/client.ts";
+import { listTasks } from "../../a2a/client.ts";
 import { textOf } from "../../a2a/fold.ts";
 import type { ListTasksRequest, Task, TaskState } from "../../a2a/types.ts";
-import { isAbort, messageOf } from "../../api/http.ts";
+import { isAbort } from "../../api/http.ts";
 import type { Agent, TaskRow } from "../../api/types.ts";
-import { links } from "../../router.ts";
 import { plural, shortLine } from "../../text/safe.ts";
-import { Button, ButtonLink, EmptyState, Progress, rowState } from "../../ui/index.ts";
+import { Button, EmptyState, Problem, Progress, rowState } from "../../ui/index.ts";
 import { apiFilter, type TaskFilter } from "./filters.ts";
 import { ListView } from "./list_view.tsx";
 
@@ -24,10 +23,10 @@ interface Listed {
 
 const NOTHING: Listed = { rows: [], token: "", total: null, error: null, isLoading: true };
 
+/** Its key is what it lists: another agent or filter is another list. */
 export function RemoteList({ agent, filter }: { agent: Agent; filter: TaskFilter }) {
   const [listed, setListed] = useState<Listed>(NOTHING);
-  const key = JSON.stringify(filter);
-  const load = async (token: string, signal: AbortSignal) => {
+  const load = async (token: string, signal?: AbortSignal) => {
     setListed((before) => ({ ...before, isLoading: true }));
     try {
       const page = await listTasks(agent.url, requestOf(filter, token), signal);
@@ -41,39 +40,28 @@ export function RemoteList({ agent, filter }: { agent: Agent; filter: TaskFilter
   };
   useEffect(() => {
     const abort = new AbortController();
-    setListed(NOTHING);
     void load("", abort.signal);
     return () => abort.abort();
-  }, [agent.url, key]);
-  const more = () => {
-    if (listed.token && !listed.isLoading) void load(listed.token, new AbortController().signal);
+  }, []);
+  const next = () => {
+    if (!listed.isLoading) void load(listed.token);
   };
-  if (listed.error !== null) return <NoList agent={agent} error={listed.error} />;
-  if (listed.rows.length === 0 && listed.isLoading) return <Progress text={`Asking ${shortLine(agent.name, 40)} for its tasks…`} />;
+  const problem = listed.error !== null && <Problem title="Tasks cannot be shown" error={listed.error} retry={next} />;
+  if (listed.rows.length === 0) {
+    if (listed.isLoading) return <Progress text={`Asking ${shortLine(agent.name, 40)} for its tasks…`} />;
+    if (problem) return problem;
+  }
   return (
     <>
+      {problem}
       <p class="task-count" role="status">
         {plural(listed.total ?? listed.rows.length, "task")} of {shortLine(agent.name, 60)}, as the agent lists them. They are read once, not live.
-        {listed.token && <> <Button small onClick={more}>Read more</Button></>}
+        {listed.token && <> <Button small onClick={next}>Read more</Button></>}
       </p>
       {listed.rows.length === 0
         ? <EmptyState title="The agent lists no such task" icon="tasks">It shows you only tasks that you have begun.</EmptyState>
-        : <ListView rows={listed.rows} showTenant={false} onEnd={more} />}
+        : <ListView rows={listed.rows} showTenant={false} onEnd={() => listed.token && !problem && next()} />}
     </>
-  );
-}
-
-/** Why there is no list. */
-function NoList({ agent, error }: { agent: Agent; error: unknown }) {
-  const isRefused = error instanceof AgentError;
-  const isOld = /^0\./.test(agent.version);
-  const name = shortLine(agent.name, 60);
-  return (
-    <EmptyState title="The agent does not list its tasks" icon="tasks" actions={<ButtonLink href={links.chat(agent.id)}>Open a chat</ButtonLink>}>
-      {isOld
-        ? `${name} speaks A2A ${agent.version}, which has no list of tasks${isRefused ? "" : " over this binding"}. Tasks that you begin here are in the chat.`
-        : `${name} answered: ${shortLine(messageOf(error), 300)}`}
-    </EmptyState>
   );
 }
 
