@@ -19,7 +19,7 @@ const SESSION: Session = {
 const LOGGED_IN: Session = { ...SESSION, is_logged_in: true };
 
 const requests: { method: string; path: string; body: unknown; csrf: string | undefined }[] = [];
-let replies: Record<string, () => Response> = {};
+let replies: Record<string, () => Response | Promise<Response>> = {};
 
 beforeEach(() => {
   requests.length = 0;
@@ -28,7 +28,10 @@ beforeEach(() => {
   agentList.value = null;
   csrfToken.value = "";
   linkProblem.value = "";
-  replies = { "GET /console/api/session": () => Response.json(SESSION) };
+  replies = {
+    "GET /console/api/session": () => Response.json(SESSION),
+    "GET /console/api/stream": () => new Promise((resolve) => setTimeout(() => resolve(new Response("{}", { status: 503 })), 1)),
+  };
   vi.stubGlobal("fetch", async (url: string, init: RequestInit) => {
     const path = url.split("?")[0]!;
     const headers = init.headers as Record<string, string>;
@@ -51,6 +54,14 @@ async function start(): Promise<void> {
   render(<App />, document.getElementById("app")!);
   await begin();
 }
+
+// First, because the page has one stream, which is idle only now.
+test("a stream that the server refuses is asked for again after a pause", async () => {
+  replies["GET /console/api/session"] = () => Response.json(LOGGED_IN);
+  await start();
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  expect(requests.filter(({ path }) => path.endsWith("/stream"))).toHaveLength(1); // the first pause is 250 ms at least
+});
 
 test("a token that is typed into the form logs in, and is nowhere in the page afterwards", async () => {
   replies["POST /console/api/session/login"] = () => Response.json(LOGGED_IN);

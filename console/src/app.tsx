@@ -1,7 +1,7 @@
 // What is shown: the login, or the shell with the page of the address. `begin` reads the session, and logs in with the code
 // of a one-time link, which is removed from the address before anything else happens.
 
-import { effect, signal } from "./signals.ts";
+import { effect, signal, untracked } from "./signals.ts";
 import { useEffect, useErrorBoundary } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import { isRefused, messageOf } from "./api/http.ts";
@@ -41,8 +41,9 @@ export async function begin(): Promise<void> {
         `The link did not log you in: ${messageOf(error)} A link works once, within ten minutes of the start of the server.`;
     }
   }
+  // Untracked: an effect that followed the connection would make it again at once whenever it is lost, without a pause.
   effect(() => {
-    if (session.value && !needsLogin.value) connectNow();
+    if (session.value && !needsLogin.value) untracked(connectNow);
   });
   effect(() => {
     if (isRefused.value) loadSession().catch(() => undefined);
