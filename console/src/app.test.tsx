@@ -2,9 +2,10 @@ import { render } from "preact";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { agentList } from "./api/agents.ts";
 import { csrfToken } from "./api/http.ts";
-import { session } from "./api/session.ts";
+import { actForTenant, logOut, session } from "./api/session.ts";
 import type { Session } from "./api/types.ts";
 import { App, begin, linkProblem } from "./app.tsx";
+import { navigate } from "./router.ts";
 
 const SESSION: Session = {
   csrf: "token-1",
@@ -115,3 +116,17 @@ test("a server that does not answer is said in words, with a button", async () =
   await shown("The server does not answer.");
   expect(document.querySelector("button")?.textContent).toBe("Try again");
 });
+
+test.each([["logging out", logOut], ["another tenant", () => actForTenant("2")]])(
+  "a page begins anew when %s fails, since it was forgotten what it held",
+  async (_, leave) => {
+    replies["GET /console/api/session"] = () => Response.json({ ...LOGGED_IN, caller: { name: "ada", tenant: "1", scopes: [] } });
+    replies["GET /console/api/agents"] = () => Response.json({ agents: [], sources: [] });
+    navigate("/console/");
+    await start();
+    await shown("There are no agents yet");
+    await expect(leave()).rejects.toThrow();
+    await shown("There are no agents yet");
+    expect(requests.filter(({ path }) => path === "/console/api/agents")).toHaveLength(2);
+  },
+);

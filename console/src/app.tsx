@@ -5,7 +5,7 @@ import { effect, signal, untracked } from "./signals.ts";
 import { useEffect, useErrorBoundary } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import { isRefused, messageOf } from "./api/http.ts";
-import { callerKey, has, loadSession, logInOnce, needsLogin, session, sessionError } from "./api/session.ts";
+import { callerKey, failedChanges, has, loadSession, logInOnce, needsLogin, session, sessionError } from "./api/session.ts";
 import { connectNow } from "./api/stream.ts";
 import Login from "./pages/login.tsx";
 import { PAGES } from "./pages/registry.ts";
@@ -93,7 +93,7 @@ function PageOutlet() {
     );
   }
   // Begun anew for another caller: what a page holds is for one only.
-  return <ShownPage key={`${page} ${callerKey.value}`} title={title}><Shown params={params} /></ShownPage>;
+  return <ShownPage key={`${page} ${failedChanges.value} ${callerKey.value}`} title={title}><Shown params={params} /></ShownPage>;
 }
 
 function NotFound() {

@@ -4,7 +4,6 @@
 import { signal } from "./signals.ts";
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect } from "preact/hooks";
-import { loadAgents } from "./api/agents.ts";
 import { followApprovals, waitingApprovals } from "./api/approvals.ts";
 import { native } from "./api/http.ts";
 import { actForTenant, has, isOutdated, logOut, session, wantsLogin } from "./api/session.ts";
@@ -148,7 +147,6 @@ function TenantSwitch() {
     } catch (error) {
       toastError(error);
     }
-    void loadAgents();
   };
   return (
     <Select label="Act for tenant" value={chosen} onChange={act} options={[{ value: "", title: "No tenant (operator)" }, ...options]} />
@@ -160,11 +158,7 @@ function Account() {
   if (!session.value?.is_logged_in) {
     return session.value?.schemes.length ? <a class="button button-small" href="#login" onClick={showLogin}>Log in</a> : null;
   }
-  const failed = (error: unknown) => {
-    void loadAgents();
-    toastError(error);
-  };
-  const leave = () => logOut().then(reconnectNow, failed);
+  const leave = () => logOut().then(reconnectNow, toastError);
   return (
     <div class="account">
       <Icon name="user" />

@@ -78,17 +78,27 @@ export async function logIn(scheme: string, values: Record<string, string>): Pro
   return keep(await api.post<Session>("/session/login", { scheme, values }));
 }
 
+/** How often the page has failed to become another caller's. What is shown begins anew then: it has lost what it held. */
+export const failedChanges = signal(0);
+
+async function changeCaller(change: () => Promise<unknown>): Promise<Session> {
+  forgetCaller(); // before the change: a channel that is open must not go on as another caller
+  try {
+    await change();
+    return await loadSession();
+  } catch (error) {
+    knownFor = callerKey.peek();
+    failedChanges.value++;
+    throw error;
+  }
+}
+
 /** End the session, and begin one without credentials. Raises ApiError. */
-export async function logOut(): Promise<Session> {
-  forgetCaller(); // before the session ends: a channel that is open must not go on as another caller
-  await api.post("/session/logout");
-  csrfToken.value = "";
-  return loadSession();
+export function logOut(): Promise<Session> {
+  return changeCaller(() => api.post("/session/logout").then(() => (csrfToken.value = "")));
 }
 
 /** As an operator, act for a tenant from now on, or for none. Raises ApiError. */
-export async function actForTenant(tenant: string | null): Promise<Session> {
-  forgetCaller();
-  await api.post("/session/tenant", { tenant });
-  return loadSession();
+export function actForTenant(tenant: string | null): Promise<Session> {
+  return changeCaller(() => api.post("/session/tenant", { tenant }));
 }
