@@ -5,20 +5,18 @@
 import { errorOf, request } from "../api/http.ts";
 import { openChannel, type Channel } from "../api/stream.ts";
 import type {
-  JsonObject, JsonRpcError, JsonRpcRequest, JsonRpcResponse, JsonValue, ListTasksRequest, ListTasksResponse, Message, Part,
+  JsonObject, JsonRpcError, JsonRpcRequest, JsonRpcResponse, ListTasksRequest, ListTasksResponse, Message, Part,
   SendRequest, SendResponse, StreamResponse, Task,
 } from "./types.ts";
 
 /** An agent refused a request, or failed. */
 export class AgentError extends Error {
   readonly code: number;
-  readonly data: JsonValue | undefined;
 
   constructor(error: JsonRpcError) {
     super(error.message || `The agent replied with error ${error.code}.`);
     this.name = "AgentError";
     this.code = error.code;
-    this.data = error.data;
   }
 }
 

@@ -95,17 +95,9 @@ export async function errorOf(response: Response): Promise<ApiError> {
   } catch {
     // not JSON: the status says it
   }
-  const code = typeof found.code === "string" ? found.code : codeOf(response.status);
+  const code = typeof found.code === "string" ? found.code : "internal"; // the status says more
   const message = found.message || `The server replied with status ${response.status}.`;
   return new ApiError(code, message, response.status, found.path ?? "");
-}
-
-function codeOf(status: number): ErrorCode {
-  const codes: Record<number, ErrorCode> = {
-    400: "bad_request", 401: "unauthenticated", 403: "forbidden", 404: "not_found", 409: "conflict",
-    413: "too_large", 422: "bad_request", 429: "rate_limited", 501: "unsupported", 502: "agent_error", 503: "unavailable",
-  };
-  return codes[status] ?? (status >= 500 ? "internal" : "bad_request");
 }
 
 async function call<T>(method: string, url: string, body?: unknown, options?: RequestOptions): Promise<T> {

@@ -2,7 +2,7 @@
 
 import { useMemo, useState } from "preact/hooks";
 import type { JsonValue } from "../a2a/types.ts";
-import { safeText, safeLine } from "../text/safe.ts";
+import { countText, safeLine, safeText } from "../text/safe.ts";
 import { compareCells, type TableData } from "./data_rows.ts";
 
 const PAGE = 50;
@@ -49,7 +49,7 @@ export function DataTable({ table, label = "Data" }: { table: TableData; label?:
       {pages > 1 && (
         <p class="pager">
           <button type="button" class="small" disabled={first === 0} onClick={() => setPage(first / PAGE - 1)}>Previous rows</button>
-          <span>{(first + 1).toLocaleString("en")}–{Math.min(first + PAGE, rows.length).toLocaleString("en")} of {rows.length.toLocaleString("en")}</span>
+          <span>{countText(first + 1)}–{countText(Math.min(first + PAGE, rows.length))} of {countText(rows.length)}</span>
           <button type="button" class="small" disabled={first + PAGE >= rows.length} onClick={() => setPage(first / PAGE + 1)}>Next rows</button>
         </p>
       )}

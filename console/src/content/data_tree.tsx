@@ -3,7 +3,7 @@
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { JsonValue } from "../a2a/types.ts";
-import { safeLine } from "../text/safe.ts";
+import { plural, safeLine } from "../text/safe.ts";
 import { allContainers, isContainer, openAtFirst, treeRows, type Container, type TreeRow } from "./data_rows.ts";
 
 const ROW_HEIGHT = 22;
@@ -81,7 +81,7 @@ export function DataTree({ value, label = "Data" }: { value: JsonValue; label?: 
           })}
         </div>
       </div>
-      {!isWhole && <p class="note">Only the first {rows.length.toLocaleString("en")} rows are shown. Close some to see others.</p>}
+      {!isWhole && <p class="note">Only the first {plural(rows.length, "row")} are shown. Close some to see others.</p>}
     </>
   );
 }
@@ -151,14 +151,14 @@ function Row({ id, row, isActive, top, onClick }: RowProps) {
 }
 
 function Value({ row: { value, count } }: { row: TreeRow }) {
-  if (Array.isArray(value)) return <span class="data-size">[{count.toLocaleString("en")} {count === 1 ? "item" : "items"}]</span>;
-  if (isContainer(value)) return <span class="data-size">{`{${count.toLocaleString("en")} ${count === 1 ? "member" : "members"}}`}</span>;
+  if (Array.isArray(value)) return <span class="data-size">[{plural(count, "item")}]</span>;
+  if (isContainer(value)) return <span class="data-size">{`{${plural(count, "member")}}`}</span>;
   if (typeof value === "string") {
     const rest = value.length - MAX_TEXT;
     return (
       <>
         <span class="data-string">"{safeLine(value.slice(0, MAX_TEXT))}{rest > 0 ? "…" : ""}"</span>
-        {rest > 0 && <span class="data-size"> {value.length.toLocaleString("en")} characters</span>}
+        {rest > 0 && <span class="data-size"> {plural(value.length, "character")}</span>}
       </>
     );
   }

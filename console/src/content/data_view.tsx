@@ -3,6 +3,7 @@
 import "../styles/content.css";
 import { useMemo, useState } from "preact/hooks";
 import type { JsonValue } from "../a2a/types.ts";
+import { countText, plural } from "../text/safe.ts";
 import { CopyButton } from "../ui/index.ts";
 import { Code } from "./code.tsx";
 import { countOf, isContainer, jsonText, tableOf } from "./data_rows.ts";
@@ -50,7 +51,7 @@ function JsonText({ value }: { value: JsonValue }) {
   if (text.length <= MAX_TEXT) return <Code text={text} language="json" />;
   return (
     <>
-      <p class="note">Only the first {MAX_TEXT.toLocaleString("en")} of {text.length.toLocaleString("en")} characters are shown. Copy has all.</p>
+      <p class="note">Only the first {countText(MAX_TEXT)} of {plural(text.length, "character")} are shown. Copy has all.</p>
       <Code text={text.slice(0, MAX_TEXT)} language="json" />
     </>
   );

@@ -21,12 +21,11 @@ let forms = 0;
 export interface SchemaFormProps {
   schema: JsonObject;
   onSubmit: (answer: JsonObject) => void;
-  submitLabel?: string;
   isBusy?: boolean;
 }
 
 /** A form for the object that the schema describes. */
-export function SchemaForm({ schema, onSubmit, submitLabel = "Send", isBusy = false }: SchemaFormProps) {
+export function SchemaForm({ schema, onSubmit, isBusy = false }: SchemaFormProps) {
   const id = useMemo(() => `form-${++forms}`, []);
   const state = useMemo(() => new FormState(schema), [schema]);
   const wanted = useSignal("");
@@ -57,7 +56,7 @@ export function SchemaForm({ schema, onSubmit, submitLabel = "Send", isBusy = fa
       </div>
       {/* The field that is left would be checked between pressing and releasing the button, which moves the button away. */}
       <div class="schema-end" onMouseDown={(event) => event.preventDefault()}>
-        <Button type="submit" kind="primary" busy={isBusy && "Sending…"}>{submitLabel}</Button>
+        <Button type="submit" kind="primary" busy={isBusy && "Sending…"}>Send</Button>
         <p class="field-error" role="alert">
           {wrong.value.length > 0 && `${plural(wrong.value.length, "field is", "fields are")} not valid. `}
           {state.problem.value && safeText(state.problem.value).slice(0, MAX_DESCRIPTION)}

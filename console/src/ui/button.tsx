@@ -20,7 +20,6 @@ export interface ButtonProps extends ButtonLook {
   busy?: string | false | undefined;
   title?: string;
   pressed?: boolean;
-  autofocus?: boolean;
 }
 
 function classOf({ kind = "default", small }: ButtonLook): string {
@@ -28,7 +27,7 @@ function classOf({ kind = "default", small }: ButtonLook): string {
 }
 
 export function Button(props: ButtonProps) {
-  const { onClick, type = "button", disabled, busy, title, pressed, icon, children, autofocus } = props;
+  const { onClick, type = "button", disabled, busy, title, pressed, icon, children } = props;
   return (
     <button
       type={type}
@@ -38,7 +37,6 @@ export function Button(props: ButtonProps) {
       aria-disabled={busy ? true : undefined}
       aria-pressed={pressed}
       title={title}
-      autofocus={autofocus}
       onClick={busy ? (event) => event.preventDefault() : onClick}
     >
       {icon && <Icon name={icon} />}
@@ -48,9 +46,9 @@ export function Button(props: ButtonProps) {
 }
 
 /** A link that looks like a button. */
-export function ButtonLink(props: ButtonLook & { href: string; title?: string; newTab?: boolean }) {
+export function ButtonLink(props: ButtonLook & { href: string; newTab?: boolean }) {
   return (
-    <a class={classOf(props)} href={props.href} title={props.title} target={props.newTab ? "_blank" : undefined}>
+    <a class={classOf(props)} href={props.href} target={props.newTab ? "_blank" : undefined}>
       {props.icon && <Icon name={props.icon} />}
       {props.children}
     </a>
@@ -62,17 +60,16 @@ export interface IconButtonProps {
   /** What it does, for the tooltip and screen readers. */
   label: string;
   onClick?: (event: MouseEvent) => void;
-  pressed?: boolean;
   expanded?: boolean;
   disabled?: boolean;
   small?: boolean;
 }
 
-export function IconButton({ icon, label, onClick, pressed, expanded, disabled, small }: IconButtonProps) {
+export function IconButton({ icon, label, onClick, expanded, disabled, small }: IconButtonProps) {
   return (
     <button
       type="button" class={`button button-quiet button-icon${small ? " button-small" : ""}`} disabled={disabled}
-      onClick={onClick} aria-label={label} title={label} aria-pressed={pressed} aria-expanded={expanded}
+      onClick={onClick} aria-label={label} title={label} aria-expanded={expanded}
     >
       <Icon name={icon} />
     </button>

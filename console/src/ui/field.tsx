@@ -90,13 +90,12 @@ export interface CheckboxProps {
   label: ComponentChildren;
   checked: boolean;
   onChange: (checked: boolean) => void;
-  disabled?: boolean;
 }
 
-export function Checkbox({ label, checked, onChange, disabled }: CheckboxProps) {
+export function Checkbox({ label, checked, onChange }: CheckboxProps) {
   return (
     <label class="checkbox">
-      <input type="checkbox" checked={checked} disabled={disabled} onChange={(event) => onChange(event.currentTarget.checked)} />
+      <input type="checkbox" checked={checked} onChange={(event) => onChange(event.currentTarget.checked)} />
       <span>{label}</span>
     </label>
   );

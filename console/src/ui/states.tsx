@@ -94,16 +94,19 @@ export function rowState(state: TaskState): RowState {
   return state.replace("TASK_STATE_", "").replaceAll("_", "-").toLowerCase() as RowState;
 }
 
+function look(state: string): [tone: Tone, word: string] {
+  const name = state.startsWith("TASK_STATE_") ? rowState(state as TaskState) : state;
+  return STATES[name] ?? ["neutral", name];
+}
+
 /** The word for a state: "Needs input". */
 export function stateWord(state: string): string {
-  const name = state.startsWith("TASK_STATE_") ? rowState(state as TaskState) : state;
-  return STATES[name]?.[1] ?? name;
+  return look(state)[1];
 }
 
 /** The state of a task or an agent. */
 export function StateBadge({ state }: { state: RowState | TaskState | AgentState }) {
-  const name = state.startsWith("TASK_STATE_") ? rowState(state as TaskState) : state;
-  const [tone, word] = STATES[name] ?? ["neutral", name];
+  const [tone, word] = look(state);
   return <Badge tone={tone}>{word}</Badge>;
 }
 

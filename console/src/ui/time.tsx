@@ -24,11 +24,10 @@ export function relativeText(at: number, from: number): string {
 }
 
 /** Hours to milliseconds, local: "14:03:07.123". */
-export function clockText(at: number, withMilliseconds = true): string {
+export function clockText(at: number): string {
   const time = new Date(at);
   const two = (value: number) => String(value).padStart(2, "0");
-  const text = `${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}`;
-  return withMilliseconds ? `${text}.${String(time.getMilliseconds()).padStart(3, "0")}` : text;
+  return `${two(time.getHours())}:${two(time.getMinutes())}:${two(time.getSeconds())}.${String(time.getMilliseconds()).padStart(3, "0")}`;
 }
 
 export interface TimeProps {

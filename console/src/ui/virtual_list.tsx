@@ -1,5 +1,5 @@
 // A list of any length: only the rows in view are in the document. Rows may differ in height; they are measured when they
-// are shown. The keyboard moves through it (arrows, j and k, Home, End, Page keys, Enter), and the selected row stays in view.
+// are shown. The keyboard moves through it (arrows, j and k, Home, End, Page keys), and the selected row stays in view.
 // What is in view stays where it is when rows above it change their height or are added.
 
 import type { ComponentChildren, RefObject } from "preact";
@@ -9,7 +9,6 @@ import { Heights } from "./heights.ts";
 export interface VirtualListHandle {
   /** Bring a row into view. */
   scrollTo: (index: number, where?: "nearest" | "center") => void;
-  focus: () => void;
 }
 
 export interface VirtualListProps<Item> {
@@ -23,8 +22,6 @@ export interface VirtualListProps<Item> {
   /** The index of the selected row, -1 for none. Without `onSelect` the list only scrolls. */
   selected?: number;
   onSelect?: (index: number) => void;
-  /** Enter or a double click. */
-  onOpen?: (index: number) => void;
   /** Other keys, when the list has the focus. */
   onKeyDown?: (event: KeyboardEvent) => void;
   /** Stay at the end while rows are added there, unless the user has scrolled away. */
@@ -38,7 +35,7 @@ export interface VirtualListProps<Item> {
 const MORE_ROWS = 6;
 
 export function VirtualList<Item>(props: VirtualListProps<Item>) {
-  const { label, items, itemKey, estimate, render, selected = -1, onSelect, onOpen, follow, onEnd } = props;
+  const { label, items, itemKey, estimate, render, selected = -1, onSelect, follow, onEnd } = props;
   const box = useRef<HTMLDivElement>(null);
   const heights = useMemo(() => new Heights(estimate), [estimate]);
   const firstKey = useRef<string | number | null>(null);
@@ -91,7 +88,7 @@ export function VirtualList<Item>(props: VirtualListProps<Item>) {
     else if (bottom > scrollTop + clientHeight) element.scrollTop = bottom - clientHeight;
   };
   useEffect(() => {
-    if (props.handle) props.handle.current = { scrollTo, focus: () => box.current?.focus() };
+    if (props.handle) props.handle.current = { scrollTo };
   });
 
   const onScroll = () => {
@@ -117,9 +114,6 @@ export function VirtualList<Item>(props: VirtualListProps<Item>) {
     if (to !== null) {
       event.preventDefault();
       select(to);
-    } else if (event.key === "Enter" && selected >= 0 && onOpen) {
-      event.preventDefault();
-      onOpen(selected);
     }
   };
 
@@ -138,7 +132,6 @@ export function VirtualList<Item>(props: VirtualListProps<Item>) {
         aria-setsize={items.length}
         aria-posinset={index + 1}
         onClick={onSelect && (() => onSelect(index))}
-        onDblClick={onOpen && (() => onOpen(index))}
       >
         {render(item, index, isSelected)}
       </div>,
