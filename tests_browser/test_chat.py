@@ -84,8 +84,9 @@ def test_markdown_is_rendered_with_tables_links_and_highlighted_code_to_copy(pag
     log(page).get_by_role("button", name="Copy", exact=True).click()
     expect(log(page).get_by_role("button", name="Copied")).to_be_visible()
     assert copied(page).strip() == "def answer() -> int:\n    return 42"
+    expect(log(page).get_by_role("button", name="Copied")).to_have_count(0)
     log(page).get_by_role("button", name="Copy the reply").click()
-    expect(log(page).get_by_role("button", name="Copied")).to_have_count(2)
+    expect(log(page).get_by_role("button", name="Copied")).to_be_visible()
     assert copied(page).startswith("# A plan")
 
 
@@ -168,6 +169,13 @@ def test_data_is_a_table_where_it_is_one_and_a_tree(page: Page, served: Server) 
     open_chat(page, served)
     say(page, "table")
     expect(log(page).get_by_role("cell", name="Oslo")).to_be_visible()
+    log(page).get_by_role("button", name="Tree", exact=True).click()
+    expect(log(page).get_by_role("cell")).to_have_count(0)
+    tree = log(page).get_by_role("tree")
+    expect(tree).to_contain_text('city: "Oslo"')
+    tree.get_by_role("treeitem", name="rows: [2 items]").click()
+    expect(tree).not_to_contain_text("Oslo")
+    expect(tree.get_by_role("treeitem")).to_have_count(2)
 
 
 def test_a_run_is_canceled_and_tried_again(page: Page, served: Server) -> None:

@@ -127,7 +127,8 @@ def test_a_timeline_has_every_event_with_number_time_size_pause_and_kind(page: P
     third = r"^7 \d\d:\d\d:\d\d\.\d{3} \+(\d+ ms|\d+\.\d s) artifact 3 \d+ B"
     expect(page.get_by_role("option", name=re.compile(third))).to_be_visible()
     expect(events.first).to_contain_text("created")
-    assert [int(text.split()[0]) for text in events.all_inner_texts()] == list(range(1, events.count() + 1))
+    shown = [int(text.split()[0]) for text in events.all_inner_texts()]
+    assert shown == list(range(1, len(shown) + 1))
     kinds = page.get_by_role("group", name="Kinds of events")
     kinds.get_by_role("button", name="artifact").click()
     expect(events.filter(has_text="artifact")).to_have_count(0)

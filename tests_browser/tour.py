@@ -33,6 +33,8 @@ RICH = {"markdown": "Vatican", "files": "notes.txt", "table": "Oslo", "fail": "T
 def settle(page: Page) -> None:
     """Wait until nothing says that it loads."""
     expect(page.locator("main h1, dialog[open] h2").first).to_be_visible()
+    # From the first rendering on, where the words come after 300 ms.
+    expect(page.locator("main .progress, dialog[open] .progress")).to_have_count(0)
     expect(page.get_by_text(re.compile(r"^(Loading|Connecting).*…$"))).to_have_count(0)
 
 
