@@ -219,6 +219,30 @@ async def test_the_url_of_an_answered_question_is_of_no_use() -> None:
     assert calendar.got == [SECRET]
 
 
+async def test_the_url_of_a_question_answers_no_later_one_of_its_task() -> None:
+    """The task waits for an authorization both times, but for another one."""
+    async with authorization_server() as issuer:
+        oauth = OAuthCode(client_id=CLIENT[0], client_secret=CLIENT[1], issuer=issuer.url)
+        agent, got = Agent("Secretary"), list[str]()
+
+        @agent.on_message
+        async def handle(turn: Turn) -> str:
+            await turn.require_auth("Sign in to the calendar", oauth=oauth, scopes=["calendar"])
+            got.append((await turn.require_auth("Sign in to the mail", oauth=oauth, scopes=["mail"])).credential)
+            return "done"
+
+        async with served(App(agent)) as (url, browser), Client(url) as client:
+            calendar = await client.send("What is on?")
+            mail = await calendar.authorize(SECRET)
+            assert mail.needs_auth
+            assert (await allow(browser, calendar)).status_code == 400
+            assert (issuer.forms, got) == ([], [])
+            assert (await allow(browser, mail)).status_code == 200
+            assert (await mail.authorized()).text == "done"
+    assert [form["grant_type"] for form in issuer.forms] == ["authorization_code"]
+    assert len(got) == 1
+
+
 async def test_a_refusal_of_the_person_fails_the_task_with_its_reason() -> None:
     async with authorization_server() as issuer:
         calendar = Calendar(issuer)
