@@ -6,7 +6,10 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
+from msgspec import structs
 
+from parley.protocol.events import MessageAdded
+from parley.protocol.messages import Message, Role, TextPart
 from parley.protocol.push import PushConfig
 from parley.stores.interface import StoreUnavailableError, TaskKey
 from parley.stores.postgres.store import PostgresStore
@@ -57,10 +60,30 @@ async def test_writes_that_take_too_long_in_one_transaction_are_written_in_sever
         assert [config.id for config in await store.outbox.configs(key)] == ["hook"]
 
 
+async def test_a_long_task_that_takes_too_long_keeps_no_others_waiting(
+    store: PostgresStore, network: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An append is one statement, of which it is not known whether it was written until the server was asked."""
+    monkeypatch.setattr("parley.stores.postgres.writer.ANSWER_SECONDS", 1.0)
+    message = Message("m-1", Role.USER, (TextPart("x" * 4_000_000),), task_id="long", context_id="c-1")
+    long = creation(TaskKey(ADA, "long"))
+    long = structs.replace(long, events=(*long.events, MessageAdded("long", "c-1", message)))
+    network.delay = 0.1  # for each 64 KB of it
+    with fail_after(100):
+        writing = asyncio.ensure_future(store.tasks.write(long))
+        await asyncio.sleep(0)  # its transaction begins
+        short = asyncio.ensure_future(store.tasks.write(creation(TaskKey(ADA, "short"))))
+        with pytest.raises(StoreUnavailableError, match=r"too long\. Nothing of this was written"):
+            await writing
+        network.delay = 0.0
+        await short
+    assert await store.tasks.head(TaskKey(ADA, "long")) is None
+
+
 async def test_a_write_that_takes_too_long_by_itself_fails_and_may_be_tried_again(
     store: PostgresStore, network: FaultProxy
 ) -> None:
-    network.delay = 0.5
+    network.delay = 0.25
     with fail_after(60), pytest.raises(StoreUnavailableError, match=r"too long\. Nothing of this was written"):
         await store.outbox.put(KEYS[0], HOOK)
     network.heal()

@@ -72,7 +72,9 @@ class PostgresWriter:
         self._session: WriterSession | None = None
         self._lost_at = 0.0
         self._is_slow = False
-        """Whether the last transaction took too long."""
+        """Whether the server has ended the last transaction, because it took too long, or did not answer in time."""
+        self._took_too_long = False
+        """Whether the jobs that come next were in a transaction that got no answer in time."""
         self._unanswered: tuple[int, list[Outcome]] | None = None
         self._running: asyncio.Task[None] | None = None
         self._is_stopping = False
@@ -150,6 +152,7 @@ class PostgresWriter:
 
     async def _write_unit(self, unit: list[Job]) -> list[list[Job]]:
         """Run jobs in a transaction, once there is a connection; the jobs to run again, in their transactions."""
+        took_too_long, self._took_too_long = self._took_too_long, False
         session = self._session or await self._reconnect(unit)
         if session is None:
             return []  # all of them have waited too long
@@ -157,6 +160,8 @@ class PostgresWriter:
         if unanswered is not None and unanswered[0] == session.last_batch:
             resolve(unanswered[1] or [(job, None, None) for job in unit])
             return []
+        if took_too_long and unit:
+            return self._halve(unit)
         if self._is_slow:
             self._fail_late(unit)
         return await self._try(session, unit) if unit else []
@@ -168,7 +173,8 @@ class PostgresWriter:
         except DRIVER_ERRORS as error:
             if is_lost(error, session.connection):
                 self._note_loss(session, error)
-                return self._halve(unit) if isinstance(error, TimeoutError) and self._unanswered is None else [unit]
+                self._took_too_long = isinstance(error, TimeoutError)
+                return [unit]
             self._is_slow = isinstance(error, asyncpg.QueryCanceledError | asyncpg.LockNotAvailableError)
             await self._roll_back(session)
             if len(unit) > 1:
@@ -184,7 +190,7 @@ class PostgresWriter:
         return []
 
     def _halve(self, unit: list[Job]) -> list[list[Job]]:
-        """The jobs of a transaction that took too long and was not committed, in smaller ones."""
+        """The jobs of a transaction that got no answer in time, and was not committed, in smaller ones."""
         self._is_slow = True
         if len(unit) > 1:
             middle = len(unit) // 2
