@@ -6,12 +6,15 @@ Only what was sent while the proxy ran is known, so the answer to an older deman
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import TypeVar
 
 from parley.protocol.authorization import decode_authorization
 from parley.protocol.events import StatusUpdate, StreamEvent
 from parley.protocol.messages import Message
 from parley.protocol.requests import Result, TaskPage
 from parley.protocol.tasks import Task, TaskState, TaskStatus
+
+K = TypeVar("K")
 
 MOST = 10_000
 """Tasks that wait, and answers to them; the oldest is dropped. Each takes some hundred bytes."""
@@ -22,7 +25,8 @@ class Demands:
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[str, None] = OrderedDict()
-        self._answers: OrderedDict[str, None] = OrderedDict()
+        self._answers: OrderedDict[tuple[str, str], None] = OrderedDict()
+        """By the ids of task and message: clients may use the id of a message again for another task."""
 
     def note(self, sent: Result | StreamEvent) -> None:
         """Note what the agent has sent."""
@@ -48,13 +52,13 @@ class Demands:
         """Whether a message for a task answers a demand, or is a repeat of one that did."""
         if task_id in self._waiting:
             if message.message_id:
-                _add(self._answers, message.message_id)
+                _add(self._answers, (task_id, message.message_id))
             return True
-        return message.message_id in self._answers
+        return (task_id, message.message_id) in self._answers
 
 
-def _add(names: OrderedDict[str, None], name: str) -> None:
-    names[name] = None
-    names.move_to_end(name)
-    if len(names) > MOST:
-        names.popitem(last=False)
+def _add(keys: OrderedDict[K, None], key: K) -> None:
+    keys[key] = None
+    keys.move_to_end(key)
+    if len(keys) > MOST:
+        keys.popitem(last=False)
