@@ -18,6 +18,7 @@ from parley.protocol.errors import LocalProtocolError
 from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.signing import load_key, signature_headers, verify_card
 from parley.server.app import App
+from parley.server.app_resources import CACHED_CARDS, Cache
 from parley.server.reloading import reload_settings
 from parley.server.security.auth_file import load_security, new_token
 from parley.server.security.authentication import Security
@@ -150,6 +151,30 @@ async def test_a_card_that_cannot_be_signed_now_can_be_asked_for_again(monkeypat
             key.may_answer.set()
         monkeypatch.setattr("parley.server.signing_threads.SIGN_SECONDS", 5)
         assert (await client.get(CARD)).status_code == 200
+
+
+async def test_a_card_that_is_not_to_be_signed_does_not_wait_for_the_key() -> None:
+    """Any caller can name any host; see `App._may_sign_for`."""
+    key = SlowKey()
+    async with running(App(echo_agent(), signer=GivenKeys(key))) as client:
+        card = await client.get(CARD, headers={"host": "foreign.example"})
+        page = await client.get("/docs", headers={"host": "foreign.example"})
+    assert (card.status_code, "signatures" in card.json(), page.status_code) == (200, False, 200)
+    assert not key.asked.is_set()
+
+
+async def test_a_page_that_is_kept_does_not_wait_for_the_key() -> None:
+    """Its card may be forgotten: so many are kept, and callers choose the hosts in them."""
+    key = SlowKey()
+    key.may_answer.set()
+    app = App(echo_agent(), signer=GivenKeys(key), public_url="https://agents.example")
+    async with running(app) as client:
+        assert (await client.get("/docs")).status_code == 200
+        app.shared.cards = Cache(CACHED_CARDS)
+        key.asked.clear()
+        key.may_answer.clear()
+        assert (await client.get("/openapi.json")).status_code == 200
+    assert not key.asked.is_set()
 
 
 def test_a_private_member_is_never_published() -> None:

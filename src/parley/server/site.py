@@ -148,8 +148,9 @@ class Site:
     async def _cached_pages(self) -> tuple[bytes, bytes]:
         """The OpenAPI document and the documentation page. They take milliseconds to build, so all hosts share them."""
         shared = self.service.shared
-        await self.service.cards.prepare(PLACEHOLDER_URL)
         key = (self.service, shared.grpc_target(PLACEHOLDER_URL), shared.card_revision)
+        if key not in shared.pages:
+            await self.service.cards.prepare(PLACEHOLDER_URL)
         return shared.pages.get(key, lambda: _made_pages(self.service.cards.card(PLACEHOLDER_URL)))
 
 

@@ -80,14 +80,14 @@ class Cards:
         return self._shared.check_webhook is not None
 
     async def prepare(self, base_url: str, *, everything: bool = False) -> None:
-        """Sign a card in a thread, unless it is in the cache; `card` and `document` find it there.
+        """Sign a card in a thread, unless it is in the cache or gets no signature; `card` and `document` find it there.
 
         Raises:
             UnavailableError: the key does not answer in time, or fails.
         """
         target = self._shared.grpc_target(base_url)
         key = self._key(base_url, target, everything)
-        if self._shared.signer is None or key in self._shared.cards:
+        if key in self._shared.cards or not self._is_signed(base_url):
             return
         async with self._in_time(), self._shared.cards_in_signing.setdefault(key, asyncio.Lock()):
             if key not in self._shared.cards:
@@ -142,7 +142,7 @@ class Cards:
         """The card of a remote agent, for callers who reach it at this URL. Raises as `prepare` does."""
         interfaces = tuple(self._interfaces(base_url, self._shared.grpc_target(base_url)))
         card = structs.replace(card, interfaces=interfaces, signatures=())
-        if self._shared.signer is None:
+        if not self._is_signed(base_url):
             return self._declared(card, base_url)
         async with self._in_time():
             return await self._shared.signing.run(partial(self._declared, card, base_url))
@@ -186,12 +186,16 @@ class Cards:
             return skill
         return structs.replace(skill, security=self._shared.security.requirements_for(scopes))
 
-    def _signed(self, card: AgentCard, base_url: str) -> AgentCard:
-        """The card with two signatures: in the form of the specification and in that of a2a-sdk.
+    def _is_signed(self, base_url: str) -> bool:
+        """Whether the card for a URL is signed.
 
-        A URL that a caller may have made up gets none: with it, another server could prove that it is this one.
+        A URL that a caller may have made up gets no signature: with one, another server could prove that it is this one.
         """
-        if self._shared.signer is None or not self._shared.may_sign_for(base_url):
+        return self._shared.signer is not None and self._shared.may_sign_for(base_url)
+
+    def _signed(self, card: AgentCard, base_url: str) -> AgentCard:
+        """The card with two signatures: in the form of the specification and in that of a2a-sdk."""
+        if self._shared.signer is None or not self._is_signed(base_url):
             return card
         spelled = msgspec.json.decode(V1_0.encode_card(card))
         key, jku = self._shared.signer.current, self._keys_url(base_url)
