@@ -323,9 +323,12 @@ class Calls:
         return isinstance(error, UnavailableError | UnreachableError) and (is_safe or not _may_have_arrived(error))
 
     def _is_idempotent(self, operation: Operation, seconds: float) -> bool:
-        """Whether the agent declares idempotent sends, and still remembers the message `seconds` after it."""
+        return operation in (ops.SEND_MESSAGE, ops.SEND_STREAMING_MESSAGE) and self.is_repeat(seconds)
+
+    def is_repeat(self, seconds: float) -> bool:
+        """Whether the agent declares idempotent sends, and still remembers a message `seconds` after it was sent."""
         declared = self._declared(IDEMPOTENT_SEND)
-        if declared is None or operation not in (ops.SEND_MESSAGE, ops.SEND_STREAMING_MESSAGE):
+        if declared is None:
             return False
         remembered = declared.params.get("seconds", REMEMBERED_SECONDS)
         if not isinstance(remembered, int | float):

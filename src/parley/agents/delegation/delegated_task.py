@@ -86,7 +86,23 @@ class OpenTask(Struct, frozen=True):
 
     agent: OtherAgent
     task_id: str | None = None
+    message_id: str = ""
+    context_id: str | None = None
     message: Message | None = None
+    """The message itself, if this run has sent it."""
+    sent_at: float = 0.0
+    """When that was, on the clock's monotonic scale."""
+
+
+def first_message_id(idempotency_key: str, step_name: str, step_number: int) -> str:
+    """The id of the message that begins another agent's task. What a log holds of a delegation suffices to make it."""
+    return _message_id(idempotency_key, step_name, step_number, "")
+
+
+def _message_id(idempotency_key: str, step_name: str, step_number: int, question: str) -> str:
+    """The same in every run, so that a repeat is known as one."""
+    named = f"{idempotency_key} {step_name} {step_number} {question}"
+    return hashlib.blake2b(named.encode(), digest_size=16).hexdigest()
 
 
 class _PeerError(Exception):
@@ -165,7 +181,7 @@ class DelegatedTask:
                 progress.context = await self._context_for(peer)
                 await self._note()  # a repeat must have the same context, to be the same message
             message = self._message(self._request.parts, "")
-            self._delegations.note(self._step, OpenTask(self._request.agent, message=message))
+            self._delegations.note(self._step, self._begun_by(message))
             await self._read(peer.send(message))
             if progress.context is not None and not peer.is_local:
                 await Context(self._run).keep_remote(progress.agent, progress.context)
@@ -210,11 +226,14 @@ class DelegatedTask:
         if self._progress.task is not None:
             self._delegations.note(self._step, OpenTask(self._request.agent, self._progress.task))
 
-    def _message(self, parts: tuple[Part, ...], number: str, given: JsonObject | None = None) -> Message:
-        """A message to the other agent. Its id is the same in every run, so that a repeat is known as one."""
+    def _begun_by(self, message: Message) -> OpenTask:
+        sent_at = self._run.engine.clock.monotonic()
+        return OpenTask(self._request.agent, None, message.message_id, message.context_id, message, sent_at)
+
+    def _message(self, parts: tuple[Part, ...], question: str, given: JsonObject | None = None) -> Message:
+        """A message to the other agent: the first, or the answer to a question."""
         run, progress = self._run, self._progress
-        named = f"{run.idempotency_key} {self._step.name} {self._step.number} {number}"
-        message_id = hashlib.blake2b(named.encode(), digest_size=16).hexdigest()
+        message_id = _message_id(run.idempotency_key, self._step.name, self._step.number, question)
         task: JsonObject = {"taskId": run.key.task_id} if self._request.reveals_task else {}
         origin: JsonObject = {**task, "depth": self._delegations.depth + 1}
         metadata: JsonObject = {**self._request.metadata, **(given or {}), DELEGATION: origin}

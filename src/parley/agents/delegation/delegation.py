@@ -10,22 +10,31 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import aclosing, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from parley.agents.delegation.delegated_task import DelegatedTask, DelegateProgress, DelegateRequest, OpenTask
+from parley.agents.delegation.delegated_task import (
+    DelegatedTask,
+    DelegateProgress,
+    DelegateRequest,
+    OpenTask,
+    first_message_id,
+)
 from parley.agents.delegation.mirror import Mirror
 from parley.agents.delegation.peers import Peer, Peers, name_of
 from parley.agents.delegation.result import DelegateFailedError, DelegateResult
 from parley.agents.streams import StreamedContent, UnusedContents
 from parley.engine.caller import Caller
 from parley.engine.runs.journal import Journal
+from parley.engine.runs.run import idempotency_key
 from parley.protocol.errors import LocalProtocolError, ParleyError, TaskNotCancelableError
 from parley.protocol.extensions import DELEGATION
+from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.lifecycle import is_interrupted, is_terminal
 from parley.protocol.messages import Message, Role, joined
 from parley.protocol.tasks import Artifact, Task, TaskState
@@ -43,6 +52,9 @@ logger = logging.getLogger(__name__)
 MOST_DEPTH = 16
 """Agents in a chain of delegations: more than any organisation has levels. An agent that delegates to itself is
 stopped there."""
+
+ARRIVAL_SECONDS = 1.0
+"""How long a message may take to arrive after its sender has given up."""
 
 _OpenTasks: TypeAlias = dict[tuple[str, int], OpenTask]
 """By the name and number of their step."""
@@ -173,9 +185,14 @@ class Delegation(StreamedContent, Coroutine[Any, Any, DelegateResult]):
 
 def depth_of(message: Message) -> int:
     """How many agents have delegated to one another before this message was sent."""
-    origin = message.metadata.get(DELEGATION)
-    depth = origin.get("depth") if isinstance(origin, dict) else None
+    depth = _origin_of(message).get("depth")
     return max(depth, 0) if isinstance(depth, int) else 0
+
+
+def _origin_of(message: Message) -> JsonObject:
+    """What a message says of the task that delegates."""
+    origin = message.metadata.get(DELEGATION)
+    return origin if isinstance(origin, dict) else {}
 
 
 class Delegations:
@@ -229,7 +246,7 @@ class Delegations:
     def _open(self) -> _OpenTasks:
         """The tasks of other agents that have begun, in this run or before, and have no outcome in the log yet."""
         if self._open_tasks is None:
-            self._open_tasks = _open_tasks(self.run.journal)
+            self._open_tasks = _open_tasks(self.run.journal, lambda: self.run.idempotency_key)
         return self._open_tasks
 
     def note(self, step: StepInProgress, task: OpenTask) -> None:
@@ -252,7 +269,8 @@ class Delegations:
             self._cancel(self._open.pop(key))
 
     def _cancel(self, task: OpenTask) -> None:
-        self.run.engine.in_background(_cancel(self.run.engine, task, self.run.caller))
+        run = self.run
+        run.engine.in_background(_cancel(run.engine, run.key, task, run.caller))
 
     # --- the end of the run -------------------------------------------------------------------------------------------
 
@@ -291,31 +309,40 @@ async def cancel_open(engine: Engine, key: TaskKey) -> None:
     """Cancel the tasks of other agents that a task without a run has left open."""
     try:
         journal = Journal.read(await engine.views.events(key))
+        head = await engine.store.tasks.head(key)
     except StoreError as error:
         logger.warning("Task %s: its delegated tasks could not be looked up: %s", key.task_id, error)
         return
+    opening = journal.opening
+    if head is None or opening is None:  # the task has been deleted
+        return
+    named = partial(idempotency_key, key, head.agent, opening, head.created_in, journal.opening_number)
     caller = Caller(key.owner.name, key.owner.tenant)
-    for task in _open_tasks(journal).values():
+    for task in _open_tasks(journal, named).values():
         agent = engine.shared(Peers).named_in_log(str(task.agent), key.owner)
-        await _cancel(engine, OpenTask(agent, task.task_id), caller)
+        await _cancel(engine, key, structs.replace(task, agent=agent), caller)
 
 
-def _open_tasks(journal: Journal) -> _OpenTasks:
-    """The tasks of other agents that the log names, and of which it has no outcome."""
-    noted = {
-        (name, number): msgspec.convert(entry.progress, DelegateProgress)
-        for name, number, entry in journal.open_steps
-        if entry.kind == "delegate"
-    }
-    return {key: OpenTask(progress.agent, progress.task) for key, progress in noted.items()}
+def _open_tasks(journal: Journal, named: Callable[[], str]) -> _OpenTasks:
+    """The tasks of other agents that have begun according to the log, and of which it has no outcome.
+
+    A task that the log does not name is found by its first message, whose id follows from the idempotency key.
+    """
+    open_tasks: _OpenTasks = {}
+    for name, number, entry in journal.open_steps:
+        if entry.kind == "delegate":
+            progress = msgspec.convert(entry.progress, DelegateProgress)
+            message_id = "" if progress.task is not None else first_message_id(named(), name, number)
+            open_tasks[name, number] = OpenTask(progress.agent, progress.task, message_id, progress.context)
+    return open_tasks
 
 
-async def _cancel(engine: Engine, task: OpenTask, caller: Caller) -> None:
-    """Cancel a task of another agent, if that can be done in time."""
+async def _cancel(engine: Engine, key: TaskKey, task: OpenTask, caller: Caller) -> None:
+    """Cancel a task of another agent, to which a task of ours has delegated, if that can be done in time."""
     try:
         async with asyncio.timeout(engine.limits.cancel_seconds):
             peer = await engine.shared(Peers).find(task.agent, caller)
-            task_id = task.task_id or await _find_task(peer, task.message)
+            task_id = task.task_id or await _find_task(engine, peer, key, task)
             if task_id is not None:
                 await peer.cancel(task_id)
     except TaskNotCancelableError:
@@ -326,10 +353,29 @@ async def _cancel(engine: Engine, task: OpenTask, caller: Caller) -> None:
         logger.warning(text, task.task_id or "that was begun", name_of(task.agent), reason)
 
 
-async def _find_task(peer: Peer, message: Message | None) -> str | None:
-    """The task that a message has begun, although no answer to it came: an agent that knows repeats says so again."""
-    if message is not None and peer.is_idempotent:
-        async with aclosing(peer.send(message)) as events:
-            async for event in events:
-                return event.id if isinstance(event, Task) else event.task_id
+async def _find_task(engine: Engine, peer: Peer, key: TaskKey, task: OpenTask) -> str | None:
+    """The task that a message has begun, although no answer to it came; None if it has begun none, or that has ended.
+
+    An agent that remembers the message of this run says so again. What only the log knows of is never sent again, but
+    looked up, and once more a little later, because the message may still have been on its way.
+    """
+    if task.message is None or not peer.is_repeat(engine.clock.monotonic() - task.sent_at):
+        found = await _look_up(peer, key, task)
+        if found is None:
+            await asyncio.sleep(ARRIVAL_SECONDS)
+            found = await _look_up(peer, key, task)
+        return found
+    async with aclosing(peer.send(task.message)) as events:
+        async for event in events:
+            return event.id if isinstance(event, Task) else event.task_id
+    return None
+
+
+async def _look_up(peer: Peer, key: TaskKey, task: OpenTask) -> str | None:
+    """The other agent's task that has the message of an open task, unless it names another task of ours."""
+    async with aclosing(peer.open_tasks(task.context_id)) as others:
+        async for other in others:
+            found = next((message for message in other.history if message.message_id == task.message_id), None)
+            if found is not None and _origin_of(found).get("taskId", key.task_id) == key.task_id:
+                return other.id
     return None

@@ -19,14 +19,15 @@ from parley.ai_catalog.names import is_catalog_name, named_in_catalog
 from parley.engine.caller import Caller
 from parley.protocol.errors import LocalProtocolError, ParleyError, UnavailableError, UnsupportedOperationError
 from parley.protocol.events import StreamEvent
-from parley.protocol.extensions import IDEMPOTENT_SEND
 from parley.protocol.messages import Message
 from parley.protocol.requests import (
     CancelTaskRequest,
     GetTaskRequest,
+    ListTasksRequest,
     SendMessageRequest,
     SubscribeToTaskRequest,
 )
+from parley.protocol.tasks import Task, TaskState
 from parley.protocol.versions import Version
 from parley.stores.interface import Owner
 
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from parley.engine.engine import Engine
     from parley.engine.operations import AgentOperations
     from parley.engine.reading.following import Follower
+
+OPEN_STATES = (TaskState.SUBMITTED, TaskState.WORKING, TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED)
+"""The states of tasks that have not ended, in the order in which a task that begins is in them."""
 
 MOST_GIVEN = 10_000
 """Pairs of an owner and an agent for which clients of handlers are remembered: about 2 MB."""
@@ -70,9 +74,8 @@ class Peer(Protocol):
         """Whether it is on the same server."""
         ...
 
-    @property
-    def is_idempotent(self) -> bool:
-        """Whether the same message, sent again, gets the same task."""
+    def is_repeat(self, seconds: float) -> bool:
+        """Whether a message that was sent so long ago, sent again, gets the same task."""
         ...
 
     def send(self, message: Message) -> AsyncGenerator[StreamEvent]:
@@ -81,6 +84,10 @@ class Peer(Protocol):
 
     def follow(self, task_id: str) -> AsyncGenerator[StreamEvent]:
         """A task as it is now, and its events from then on. Of a task that has ended, only the task."""
+        ...
+
+    def open_tasks(self, context_id: str | None) -> AsyncGenerator[Task]:
+        """The caller's tasks that have not ended, of one context if it is known, without artifacts."""
         ...
 
     async def cancel(self, task_id: str) -> None:
@@ -96,10 +103,9 @@ class RemotePeer:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    @property
-    def is_idempotent(self) -> bool:
-        """Whether the same message, sent again, gets the same task."""
-        return self._client.calls.declares(IDEMPOTENT_SEND)
+    def is_repeat(self, seconds: float) -> bool:
+        """Whether a message that was sent so long ago, sent again, gets the same task."""
+        return self._client.calls.is_repeat(seconds)
 
     def send(self, message: Message) -> AsyncGenerator[StreamEvent]:
         """Send a message, and stream its task until it ends or waits for input."""
@@ -108,6 +114,13 @@ class RemotePeer:
     def follow(self, task_id: str) -> AsyncGenerator[StreamEvent]:
         """A task as it is now, and its events from then on."""
         return self._client.subscribe_to_task(SubscribeToTaskRequest(task_id))
+
+    async def open_tasks(self, context_id: str | None) -> AsyncGenerator[Task]:
+        """The caller's tasks that have not ended, of one context if it is known."""
+        for state in OPEN_STATES:
+            async with aclosing(self._client.list(context=context_id, state=state)) as tasks:
+                async for task in tasks:
+                    yield task
 
     async def cancel(self, task_id: str) -> None:
         """Cancel a task."""
@@ -124,10 +137,9 @@ class LocalPeer:
         self._agent = agent
         self._caller = structs.replace(caller, version=Version.V1_0)
 
-    @property
-    def is_idempotent(self) -> bool:
-        """Whether the same message, sent again, gets the same task."""
-        return self._engine.limits.idempotency_seconds > 0
+    def is_repeat(self, seconds: float) -> bool:
+        """Whether a message that was sent so long ago, sent again, gets the same task."""
+        return seconds < self._engine.limits.idempotency_seconds
 
     async def send(self, message: Message) -> AsyncGenerator[StreamEvent]:
         """Send a message, and stream its task until it ends or waits for input."""
@@ -145,6 +157,16 @@ class LocalPeer:
                     yield event
         except UnsupportedOperationError:  # it has ended
             yield await self._agent.get_task(GetTaskRequest(task_id), self._caller)
+
+    async def open_tasks(self, context_id: str | None) -> AsyncGenerator[Task]:
+        """The caller's tasks that have not ended, of one context if it is known."""
+        for state in OPEN_STATES:
+            token: str | None = None
+            while token != "":
+                page = await self._agent.list_tasks(ListTasksRequest(context_id, state, page_token=token), self._caller)
+                for task in page.tasks:
+                    yield task
+                token = page.next_page_token
 
     async def _events(self, follower: Follower) -> AsyncGenerator[StreamEvent]:
         try:

@@ -116,6 +116,8 @@ class Run(Struct, kw_only=True, eq=False):
     is_cancelled: bool = False
     is_cut_off: bool = False
     is_overdue: bool = False
+    has_begun: bool = False
+    """Whether its program was called."""
     is_queued: bool = False
     """Whether its program has not begun because others are at work; a crash meanwhile does not count as an attempt."""
     on_message: Callable[[Message], None] | None = None
@@ -184,17 +186,8 @@ class Run(Struct, kw_only=True, eq=False):
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every repeat of a message, and different for every other message of its sender.
-
-        The ids of task and context do not count, because a repeat may get others.
-        """
-        message = structs.replace(self.message, context_id=None, task_id=None)
-        if self.created_in is Version.V0_1:
-            # 0.1 has no message ids, but callers choose the ids of tasks: the task and the turn in it name the message.
-            message = structs.replace(message, message_id=f"{self.key.task_id} {self.journal.opening_number}")
-        owner = self.key.owner
-        named = _key_encoder.encode((owner.tenant, owner.name, self.program.id, message))
-        return hashlib.blake2b(named, digest_size=16).hexdigest()
+        """The same for every repeat of a message, and different for every other message of its sender."""
+        return idempotency_key(self.key, self.program.id, self.message, self.created_in, self.journal.opening_number)
 
     # --- what a program does ------------------------------------------------------------------------------------------
 
@@ -783,3 +776,16 @@ class Run(Struct, kw_only=True, eq=False):
         except asyncio.CancelledError:
             self._waiting_for_end.remove(waiter)
             raise
+
+
+def idempotency_key(key: TaskKey, agent: str, message: Message, created_in: Version, opening_number: int) -> str:
+    """The same for every repeat of the message that began a conversation of a task of an agent; all is in its log.
+
+    The ids of task and context do not count, because a repeat may get others.
+    """
+    message = structs.replace(message, context_id=None, task_id=None)
+    if created_in is Version.V0_1:
+        # 0.1 has no message ids, but callers choose the ids of tasks: the task and the turn in it name the message.
+        message = structs.replace(message, message_id=f"{key.task_id} {opening_number}")
+    named = _key_encoder.encode((key.owner.tenant, key.owner.name, agent, message))
+    return hashlib.blake2b(named, digest_size=16).hexdigest()

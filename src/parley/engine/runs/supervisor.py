@@ -198,6 +198,7 @@ class Supervisor:
                 await run.wait_until_stored()
             if not run.program.waits_for_turn:
                 run.start_working()
+            run.has_begun = True
             if self._observer is None:
                 await run.program.run(run)
             else:
@@ -300,8 +301,12 @@ class Supervisor:
     async def _cancel(self, run: Run, seconds: float | None) -> None:
         work = self._working.get(run)
         if work is None or not await self._cancel_work(run, work, seconds):
+            has_worked = run.has_begun and not run.is_queued
             await self._finish(run.end(TaskState.CANCELED))
             self._close(run)
+            if not has_worked and run.journal.is_replayed and run.failure is None:
+                # What earlier runs have begun elsewhere is known to the program alone, which this run did not reach.
+                run.engine.in_background(run.program.release(run.engine, run.key))
 
     def give_up(self, run: Run) -> None:
         """Stop a run of which nothing more can be stored. Its program is cancelled, and nothing waits for it."""
