@@ -41,7 +41,6 @@ from parley.protocol.versions import Version
 from parley.server import health
 from parley.server.agent_table import AgentTable, check_agent
 from parley.server.app_resources import AppResources, CheckWebhook
-from parley.server.authorization_callback import AuthorizationCallback
 from parley.server.bindings.authorization_request import AUTHORIZATION_REQUEST
 from parley.server.bindings.body_budget import BodyBudget
 from parley.server.bindings.cursor import CURSOR
@@ -191,7 +190,6 @@ class App:
             find_agent=None if hosted is None else hosted.agent_named,
         )
         self.local_engine.public_url = self._public_url
-        self._authorizations = AuthorizationCallback(self.local_engine)
         if catalog is not None:
             self.local_engine.shared(Peers).find_remote = names_in(catalog)
         self.health = Health(self.local_engine.store_health)
@@ -315,6 +313,7 @@ class App:
             if self._telemetry is not None:
                 self._telemetry.open()
                 stack.push_async_callback(self._telemetry.close)
+            stack.callback(self.shared.signing.close)
             await stack.enter_async_context(opened(self.store))
             stack.callback(self.health.store.close)
             if self._hints is not None:
@@ -444,7 +443,10 @@ class App:
         ):
             return
         elif path == CALLBACK_PATH and self.engine is self.local_engine:
-            await self._authorizations.receive(request)
+            # Not above: few agents send people to authorization servers, and the others need no OAuth client.
+            from parley.server.authorization_callback import AuthorizationCallback
+
+            await AuthorizationCallback(self.local_engine).receive(request)
         elif path == "/" and request.verb == "GET" and self._leads_to_console(request):
             await request.reply(307, b"", b"text/plain", [(b"location", b"console/")])
         elif self._hosted is not None:  # also the metrics: tenants must not see those of others

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -20,6 +21,9 @@ logger = logging.getLogger(__name__)
 THREADS = 4
 """A key in memory signs thousands of times in a second with one; one in a KMS, some dozens with each."""
 
+MOST_THREADS = 32
+"""With those whose signatures do not return. A thread that waits takes some ten kilobytes."""
+
 SIGN_SECONDS = 10.0
 """For a signature: a caller, or an attempt to deliver, waits for it."""
 
@@ -28,30 +32,50 @@ class SigningError(Exception):
     """The key did not sign in time, or failed. It may sign the next time."""
 
 
+@dataclass(slots=True, eq=False)
+class _Job:
+    """A signature that a thread is to make."""
+
+    sign: Callable[[], Any]
+    result: asyncio.Future[Any]
+    jobs: SimpleQueue[_Job | None]
+    """The queue that it came into: after `SigningThreads.close` there is another one."""
+    timer: asyncio.TimerHandle | None = None
+    has_begun: bool = False
+
+
 class SigningThreads:
-    """Signs outside of the event loop. Threads are started when they are needed, and end with this object."""
+    """Signs outside of the event loop. Threads are started when they are needed, and end with this object.
+
+    A thread whose signature does not return in time is stuck: another one is started in its place, and when the
+    signature returns after all, one thread ends. Only the event loop changes what is counted here.
+    """
 
     def __init__(self) -> None:
-        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._threads = 0
+        """All that run, with those that are stuck."""
+        self._stuck: set[_Job] = set()
 
     async def run(self, sign: Callable[[], T]) -> T:
         """What the function returns, which signs.
 
         Raises:
-            SigningError: it does not return in time, or raises something.
+            SigningError: it does not return in time, or raises something; or too many others have not returned.
         """
-        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        if self._threads < THREADS:
-            self._threads += 1
-            threading.Thread(target=_work, args=(self._jobs,), name="parley-signing", daemon=True).start()
-        self._jobs.put(lambda: _finish(done, sign))
+        if len(self._stuck) >= MOST_THREADS:
+            logger.warning("Nothing is signed until the key answers: %d signatures have not returned", MOST_THREADS)
+            raise SigningError
+        loop = asyncio.get_running_loop()
+        result: asyncio.Future[T] = loop.create_future()
+        job = _Job(sign, result, self._jobs)
+        job.timer = loop.call_later(SIGN_SECONDS, self._give_up, job)
+        self._start_thread()
+        self._jobs.put(job)
         try:
-            async with asyncio.timeout(SIGN_SECONDS):
-                return await done
-        except TimeoutError as error:
-            logger.warning("The key that signs cards and tokens did not answer within %g seconds", SIGN_SECONDS)
-            raise SigningError from error
+            return await result
+        except SigningError:
+            raise
         except Exception as error:  # of any kind: a key of another module may raise anything
             logger.exception("The key that signs cards and tokens failed")
             raise SigningError from error
@@ -60,33 +84,48 @@ class SigningThreads:
         """Stop the threads when they have signed what waits; a later call starts new ones."""
         for _ in range(self._threads):
             self._jobs.put(None)
-        self._jobs, self._threads = SimpleQueue(), 0
+        self._jobs, self._threads, self._stuck = SimpleQueue(), 0, set()
 
+    def _start_thread(self) -> None:
+        if self._threads < min(THREADS + len(self._stuck), MOST_THREADS):
+            self._threads += 1
+            threading.Thread(target=self._work, args=(self._jobs,), name="parley-signing", daemon=True).start()
 
-def _work(jobs: SimpleQueue[Callable[[], None] | None]) -> None:
-    while (job := jobs.get()) is not None:
-        job()
+    def _work(self, jobs: SimpleQueue[_Job | None]) -> None:
+        """Sign, in a thread, what comes."""
+        while (job := jobs.get()) is not None:
+            job.has_begun = True  # first: `_give_up` looks in the opposite order
+            signature, failure = None, None
+            if not job.result.done():
+                try:
+                    signature = job.sign()
+                except Exception as error:
+                    failure = error
+            try:
+                job.result.get_loop().call_soon_threadsafe(self._finish, job, signature, failure)
+            except RuntimeError:  # the event loop has ended
+                logger.debug("A signature came after the end of the event loop")
 
+    def _give_up(self, job: _Job) -> None:
+        """Tell the caller of a signature that it has not come in time."""
+        logger.warning("The key that signs cards and tokens did not answer within %g seconds", SIGN_SECONDS)
+        if not job.result.done():
+            job.result.set_exception(SigningError())
+        if job.has_begun and job.jobs is self._jobs:
+            self._stuck.add(job)
+            self._start_thread()
 
-def _finish(done: asyncio.Future[Any], sign: Callable[[], Any]) -> None:
-    """Sign in a thread, unless the caller has given up, and tell the caller."""
-    if done.cancelled():
-        return
-    result, failure = None, None
-    try:
-        result = sign()
-    except Exception as error:
-        failure = error
-
-    def tell() -> None:
-        if done.done():
+    def _finish(self, job: _Job, signature: object, failure: Exception | None) -> None:
+        """Give the caller of a signature what its thread has made, if the caller still waits."""
+        assert job.timer is not None, "It is set before the job is in the queue"
+        job.timer.cancel()
+        if job in self._stuck:
+            self._stuck.remove(job)
+            self._threads -= 1
+            self._jobs.put(None)
+        if job.result.done():
             return
         if failure is None:
-            done.set_result(result)
+            job.result.set_result(signature)
         else:
-            done.set_exception(failure)
-
-    try:
-        done.get_loop().call_soon_threadsafe(tell)
-    except RuntimeError:  # the event loop has ended
-        logger.debug("A signature came after the end of the event loop")
+            job.result.set_exception(failure)

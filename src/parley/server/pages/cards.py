@@ -187,9 +187,9 @@ class Cards:
         return structs.replace(skill, security=self._shared.security.requirements_for(scopes))
 
     def _is_signed(self, base_url: str) -> bool:
-        """Whether the card for a URL is signed.
+        """Whether the card with a URL is signed.
 
-        A URL that a caller may have made up gets no signature: with one, another server could prove that it is this one.
+        A card with a URL that a caller may have made up is not: it would let another server prove that it is this one.
         """
         return self._shared.signer is not None and self._shared.may_sign_for(base_url)
 
