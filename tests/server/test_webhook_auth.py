@@ -22,7 +22,8 @@ from parley.protocol.errors import InvalidParamsError
 from parley.protocol.masking import MASK
 from parley.protocol.push import PushAuthentication, PushConfig
 from parley.protocol.versions import Version
-from parley.server.webhooks.auth_settings import WebhookAuthSettings, parse_webhook_auth
+from parley.server.webhooks.auth_file import parse_webhook_auth
+from parley.server.webhooks.auth_settings import WebhookAuthSettings
 from parley.server.webhooks.authentication import WebhookAuthenticator
 from parley.server.webhooks.guard import check_webhook
 from parley.server.webhooks.sender import WebhookSender

@@ -7,13 +7,8 @@ import trustme
 
 from parley.network.urls import parse_url
 from parley.server.security.auth_file import AuthFileError
-from parley.server.webhooks.auth_settings import (
-    HostPattern,
-    WebhookAuthSettings,
-    WebhookOAuthClient,
-    load_webhook_auth,
-    parse_webhook_auth,
-)
+from parley.server.webhooks.auth_file import load_webhook_auth, parse_webhook_auth
+from parley.server.webhooks.auth_settings import HostPattern, WebhookAuthSettings, WebhookOAuthClient
 
 OAUTH2 = """
 [[oauth2]]

@@ -16,7 +16,8 @@ from parley.protocol.versions import Version
 from parley.server.app import App
 from parley.server.reloading import reload_settings
 from parley.server.telemetry.audit import AuditTrail
-from parley.server.webhooks.auth_settings import WebhookAuthSettings, load_webhook_auth, parse_webhook_auth
+from parley.server.webhooks.auth_file import load_webhook_auth, parse_webhook_auth
+from parley.server.webhooks.auth_settings import WebhookAuthSettings
 from parley.server.webhooks.authentication import WebhookAuthenticator
 from parley.server.webhooks.guard import WebhookPolicy
 from parley.server.webhooks.sender import WebhookSender

@@ -33,7 +33,7 @@ from parley.server.listener.listener import Listener
 from parley.server.security.authentication import Security
 from parley.server.security.schemes.stored_secrets import StoredSecret, hash_secret
 from parley.server.security.schemes.tokens import BearerTokens
-from parley.server.webhooks.auth_settings import parse_webhook_auth
+from parley.server.webhooks.auth_file import parse_webhook_auth
 from parley.server.webhooks.guard import WebhookPolicy
 from tests.conformance.matrix import GRPC, PLACES, REST, V0_3, V1_0
 from tests.conformance.peer import Peer

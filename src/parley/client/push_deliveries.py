@@ -9,12 +9,11 @@ A2A has no such operations: they are HTTP requests beside it, with the client's 
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
 
-from parley.client.client import Client
 from parley.protocol.errors import PeerProtocolError
 from parley.protocol.push_deliveries import (
     DELIVERIES_PATH,
@@ -23,6 +22,9 @@ from parley.protocol.push_deliveries import (
     DeliveryView,
     RedeliverRequest,
 )
+
+if TYPE_CHECKING:  # commands name this module, and few of them call an agent
+    from parley.client.client import Client
 
 T = TypeVar("T")
 

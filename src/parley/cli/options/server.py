@@ -109,7 +109,7 @@ class ServerOptions:
         if self.webhook_auth is None:
             return None
         from parley.server.security.auth_file import AuthFileError
-        from parley.server.webhooks.auth_settings import load_webhook_auth
+        from parley.server.webhooks.auth_file import load_webhook_auth
 
         try:
             return load_webhook_auth(self.webhook_auth)

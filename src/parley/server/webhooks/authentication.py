@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from msgspec import structs
@@ -39,7 +39,9 @@ from parley.server.webhooks.schemes import (
     WebhookScheme,
     credentials_of,
 )
-from parley.server.webhooks.webhook_tokens import WebhookTokens
+
+if TYPE_CHECKING:
+    from parley.server.webhooks.webhook_tokens import WebhookTokens
 
 MAX_NAMES = 16
 """How many names of schemes are considered, for each attempt: more than there are schemes in the table."""
@@ -75,7 +77,7 @@ class WebhookAuthenticator:
     ) -> None:
         """Raises ValueError if all notifications must be signed, and there is no key."""
         self._now = now
-        self._tokens = tokens or WebhookTokens()
+        self._tokens = tokens
         self._issuer_of = issuer_of
         self._threads = SigningThreads()
         self._signed = SignedToken(signer, issuer_of, self._threads)
@@ -88,6 +90,11 @@ class WebhookAuthenticator:
             raise ValueError(
                 'Webhooks shall always be signed (sign = "always"), but the server has no key to sign with'
             )
+        if settings.oauth2 and self._tokens is None:
+            # Not above: few servers get tokens for webhooks, and the others need no OAuth client.
+            from parley.server.webhooks.webhook_tokens import WebhookTokens
+
+            self._tokens = WebhookTokens()
         self._settings = settings
         self._oauth = OAuthToken(settings, self._tokens)
         self._schemes: dict[str, WebhookScheme] = {
@@ -173,7 +180,8 @@ class WebhookAuthenticator:
     async def close(self) -> None:
         """Close the connections to authorization servers, and the threads; a later call opens new ones."""
         self._threads.close()
-        await self._tokens.close()
+        if self._tokens is not None:
+            await self._tokens.close()
 
     def _choose(self, config: PushConfig) -> _Choice:
         authentication = config.authentication

@@ -16,7 +16,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -31,7 +31,9 @@ from parley.protocol.versions import Version
 from parley.server.signing_threads import SigningError, SigningThreads
 from parley.server.webhooks.auth_settings import WebhookAuthSettings
 from parley.server.webhooks.header_values import MAX_SECRET, fits_header
-from parley.server.webhooks.webhook_tokens import WebhookTokens
+
+if TYPE_CHECKING:
+    from parley.server.webhooks.webhook_tokens import WebhookTokens
 
 TOKEN_SECONDS = 300
 """How long a signed token is valid: enough for a call, and for clocks that differ by some minutes."""
@@ -265,7 +267,8 @@ class OAuthToken:
     """An access token, got with the client credentials that the operator has configured for the host."""
 
     settings: WebhookAuthSettings
-    tokens: WebhookTokens
+    tokens: WebhookTokens | None
+    """None if the operator has configured no host."""
 
     def can_follow(self, config: PushConfig) -> bool:
         """Whether the operator has configured the host, for a config without credentials."""
@@ -283,15 +286,16 @@ class OAuthToken:
     async def headers(self, call: WebhookCall) -> dict[str, str]:
         """The cached token, or a new one."""
         client = self.settings.oauth_client(parse_url(call.config.url))
-        if client is None:  # the settings were replaced since the attempt was checked
+        if client is None or self.tokens is None:  # the settings were replaced since the attempt was checked
             raise DeliveryError(_NO_OAUTH)
         return {"Authorization": f"Bearer {await self.tokens.get(client)}"}
 
     def drop(self, call: WebhookCall, headers: Mapping[str, str]) -> None:
         """Do not use the token of an attempt again, because the webhook has refused it."""
         client, used = self.settings.oauth_client(parse_url(call.config.url)), headers.get("Authorization")
-        if client is not None and used is not None:  # the settings may have been replaced since
-            self.tokens.drop(client, used.removeprefix("Bearer "))
+        if client is None or self.tokens is None or used is None:  # the settings may have been replaced since
+            return
+        self.tokens.drop(client, used.removeprefix("Bearer "))
 
 
 @dataclass(frozen=True, slots=True)
