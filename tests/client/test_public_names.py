@@ -36,9 +36,16 @@ def test_what_is_listed_of_the_package_is_what_programs_need() -> None:
 
 
 def test_importing_the_package_loads_no_client() -> None:
-    code = "import sys, parley, parley.client; print('parley.client.client' in sys.modules, 'grpc' in sys.modules)"
+    code = "import sys, parley, parley.client; print({'parley.client.client', 'grpc', 'cryptography'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "False"]
+    assert done.stdout.strip() == "set()"
+
+
+def test_what_serves_an_agent_loads_no_client() -> None:
+    clients = {"httpx2", "parley.client.client", "parley.client.credentials.oauth", "parley.server.security.auth_file"}
+    code = f"import sys, parley.cli.main, parley.server.app, parley.server.run; print({clients} & {{*sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
 
 
 @pytest.mark.parametrize("page", ["client.md", "credentials.md"])

@@ -13,13 +13,14 @@ import base64
 import json
 import secrets
 from collections.abc import Iterable
-
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from typing import TYPE_CHECKING
 
 from parley.sealed.errors import ChangedSecretError, MissingKeyError
 from parley.sealed.keys import StoreKey, new_key
 from parley.stores.interface.errors import StoreError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 PREFIX = "parley-sealed.1."
 
@@ -58,6 +59,9 @@ class Sealer:
 
     def add(self, keys: Iterable[StoreKey]) -> None:
         """Decrypt with these keys, too."""
+        # Not above: an agent is imported without a store, and only stores have keys.
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
         for key in keys:
             self._ciphers.setdefault(key.id, AESGCM(key.raw))
 
@@ -95,6 +99,8 @@ class Sealer:
         cipher = self._ciphers.get(key_id)
         if cipher is None:
             raise MissingKeyError(key_id, f"the keys {', '.join(self._ciphers)}" if self._ciphers else "no key")
+        from cryptography.exceptions import InvalidTag  # not above: see `add`
+
         try:
             raw = base64.urlsafe_b64decode(text[len(PREFIX) + len(key_id) + 1 :])
             return cipher.decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], _bound_to(place)).decode()
