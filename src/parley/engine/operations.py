@@ -17,7 +17,6 @@ from parley.engine.endings import cancel
 from parley.engine.reading.following import Batch, Follower, LogFollower
 from parley.engine.reading.paging import cut_history
 from parley.engine.runs.run import Run
-from parley.engine.sealed_answers import is_sealed
 from parley.engine.store_errors import translated
 from parley.engine.webhooks.delivery_operations import DeliveryOperations
 from parley.protocol.errors import (
@@ -26,8 +25,9 @@ from parley.protocol.errors import (
     UnavailableError,
     UnsupportedOperationError,
 )
-from parley.protocol.events import MessageAdded, StatusUpdate
+from parley.protocol.events import StatusUpdate
 from parley.protocol.lifecycle import ends_stream, fold, is_terminal
+from parley.protocol.masking import without_sealed_message
 from parley.protocol.messages import Message
 from parley.protocol.push import PushConfig
 from parley.protocol.requests import (
@@ -235,17 +235,20 @@ class AgentOperations:
             head = await self._engine.store.tasks.head(TaskKey(caller.owner, task_id))
         return head.created_in if head is not None and head.agent == self.agent_id else None
 
-    async def answers_demand(self, message: Message, caller: Caller = ANONYMOUS_CALLER) -> bool:
-        """Whether a message for a task is the answer to a demand for authorization, or a repeat of one."""
-        key = TaskKey(caller.owner, message.task_id or "")
+    async def answers_demand(self, request: SendMessageRequest, caller: Caller = ANONYMOUS_CALLER) -> bool:
+        """Whether a message for a task answers a demand for authorization, or may have: it is a repeat of any message.
+
+        What a repeat answered is not looked up, because only the log has it, and the log may be long.
+        """
+        engine, key = self._engine, TaskKey(caller.owner, request.message.task_id or "")
         with translated:
-            head = await self._engine.store.tasks.head(key)
+            head = await engine.store.tasks.head(key)
             if head is None or head.agent != self.agent_id:
                 return False
-            if head.state is TaskState.AUTH_REQUIRED or not message.message_id:
-                return head.state is TaskState.AUTH_REQUIRED
-            said = [event.message for event in await self._engine.views.events(key) if isinstance(event, MessageAdded)]
-        return any(each.message_id == message.message_id and is_sealed(each) for each in said)
+            if head.state is TaskState.AUTH_REQUIRED:
+                return True
+            send = engine.sends.key_of(without_sealed_message(request.message), self.agent_id, request.idempotency_key)
+            return await engine.sends.was_sent(caller.owner, send)
 
     async def list_tasks(self, request: ListTasksRequest, caller: Caller = ANONYMOUS_CALLER) -> TaskPage:
         """A page of the caller's tasks, newest status first. Raises as `Views.page` does."""

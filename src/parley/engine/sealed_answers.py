@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from parley.protocol.authorization import stored_credential
 from parley.protocol.events import MessageAdded, TaskEvent
 from parley.protocol.jsonvalue import JsonObject
 from parley.protocol.masking import MASK, SEALED_MESSAGE, without_sealed_message
@@ -37,11 +36,6 @@ def masked_answer(message: Message) -> Message:
     """An answer as readers may see it: without its parts and its metadata, apart from members of Parley itself."""
     metadata: JsonObject = {name: value if _is_own(name) else MASK for name, value in message.metadata.items()}
     return structs.replace(message, parts=(TextPart(MASK),), metadata=metadata)
-
-
-def is_sealed(message: Message) -> bool:
-    """Whether a message of the log answered a demand for authorization, so that it was changed before it was stored."""
-    return SEALED_MESSAGE in message.metadata or stored_credential(message) is not None
 
 
 def seal_answer(sealer: Sealer, key: TaskKey, message: Message) -> Message:

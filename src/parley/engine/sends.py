@@ -138,6 +138,10 @@ class Sends:
             self.resolve(owner, send, record)
         return record
 
+    async def was_sent(self, owner: Owner, send: SendKey) -> bool:
+        """Whether this message was sent before and that is stored. Unlike `find`, this leaves nothing to its caller."""
+        return bool(self._window) and await self._store.sends.find(owner, send, since=self.since()) is not None
+
     def since(self) -> datetime:
         """The start of the deduplication window."""
         return min(self._clock.now(), self._clock.steady()) - self._window

@@ -195,8 +195,9 @@ class RemoteEngine:
         entry = self._ids.ledger.tasks.find(caller, task_id)
         return None if entry is None else entry.created_in
 
-    async def answers_demand(self, message: Message, caller: Caller) -> bool:
+    async def answers_demand(self, request: r.SendMessageRequest, caller: Caller) -> bool:
         """Whether a message for a task answers a demand for authorization that the trace has seen."""
+        message = request.message
         if self._demands is None or message.task_id is None:
             return False
         return self._demands.is_answer(self._ids.remote_id(message.task_id, caller), message)

@@ -130,8 +130,8 @@ class Operations(WebhookOperations, Protocol):
         """The dialect in which a task was created, or None if that is unknown."""
         ...
 
-    async def answers_demand(self, message: Message, caller: Caller) -> bool:
-        """Whether a message for a task answers a demand for authorization, as far as that is known."""
+    async def answers_demand(self, request: r.SendMessageRequest, caller: Caller) -> bool:
+        """Whether a message for a task may answer a demand for authorization, as far as that is known."""
         ...
 
 

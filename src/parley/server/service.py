@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
+from types import TracebackType
 from typing import Any
 
 from msgspec import structs
@@ -27,7 +28,6 @@ from parley.protocol.errors import (
     InvalidParamsError,
     PermissionDeniedError,
     PushNotificationNotSupportedError,
-    UnavailableError,
     UnsupportedOperationError,
 )
 from parley.protocol.negotiation import activate_extensions, read_extensions
@@ -121,10 +121,14 @@ class Service:
         Raises:
             A2AError: the call was refused or failed.
         """
-        shown = await self._shown(call, request) if self.shared.conversation_observer is not None else request
-        with self._observed(call, shown), self.shared.throttle.admit(call.identity.name, call.address):
+        with (
+            self._observed(call, request) as observed,
+            self.shared.throttle.admit(call.identity.name, call.address),
+        ):
             caller = self._admit(call, request)
             request = _with_idempotency_key(request, call)
+            if observed is not None:
+                observed.show(await self._shown(request, caller))
             if call.operation is ops.GET_EXTENDED_CARD:
                 result = await self._extended_card(call, caller)
             else:
@@ -146,12 +150,13 @@ class Service:
         return CallStream(call, start, self.shared)
 
     async def _start_stream(self, call: Call, request: Any, contexts: ExitStack) -> EventStream:
-        shown = await self._shown(call, request) if self.shared.conversation_observer is not None else request
-        contexts.enter_context(self._observed(call, shown))
+        observed = contexts.enter_context(self._observed(call, request))
         contexts.enter_context(self.shared.throttle.admit_stream(call.identity.name, call.address))
         with self.shared.throttle.admit(call.identity.name, call.address):
             caller = self._admit(call, request)
             request = _with_idempotency_key(request, call)
+            if observed is not None:
+                observed.show(await self._shown(request, caller))
         begin = self._operations.subscribe_to_task
         if call.operation is ops.SEND_STREAMING_MESSAGE:
             begin = self._operations.send_streaming_message
@@ -161,41 +166,37 @@ class Service:
         """Report a request that was refused before it was decoded."""
         self.shared.refused(self.agent_id, binding, error)
 
-    def _observed(self, call: Call, request: Request) -> AbstractContextManager[None]:
-        """A context that reports a call to the observers; without any it costs nothing."""
+    def _observed(self, call: Call, request: Request) -> AbstractContextManager[_ObservedCall | None]:
+        """A context that reports a call to the observers; without any it costs nothing.
+
+        What it yields, if anything, must be shown the request when the call is admitted.
+        """
         if self.shared.conversation_observer is None and self.shared.find_extended_card is None:
             return _NO_OBSERVER if self.shared.observer is None else self.shared.observer.call(call)
         return self._observed_by_all(call, request)
 
     @contextmanager
-    def _observed_by_all(self, call: Call, request: Request) -> Generator[None]:
+    def _observed_by_all(self, call: Call, request: Request) -> Generator[_ObservedCall | None]:
         with ExitStack() as stack:
+            observed = None
             if self.shared.observer is not None:
                 stack.enter_context(self.shared.observer.call(call))
             if self.shared.conversation_observer is not None:
-                stack.enter_context(_conversation_observed(self.shared.conversation_observer, call, request))
+                observed = stack.enter_context(_ObservedCall(self.shared.conversation_observer, call, request))
             # A remote agent may refuse credentials that this server has only forwarded.
             if self.shared.find_extended_card is not None:
                 stack.enter_context(self.shared.counting_refusals(call.address))
-            yield
+            yield observed
 
-    async def _shown(self, call: Call, request: Request) -> Request:
-        """The request as observers see it: without a credential for a task, and without an answer that may be one."""
-        if not isinstance(request, SendMessageRequest):
-            return request
-        message = without_credential(request.message)
-        if message.task_id is not None and await self._answers_demand(call, request):
-            message = masked_answer(message)
-        return request if message is request.message else structs.replace(request, message=message)
-
-    async def _answers_demand(self, call: Call, request: SendMessageRequest) -> bool:
+    async def _shown(self, request: Request, caller: Caller) -> Request:
+        """An admitted request as observers see it: without a credential, and without an answer that may be one."""
+        if not isinstance(request, SendMessageRequest) or request.message.task_id is None:
+            return _shown_of(request, is_masked=False)
         try:
-            caller = caller_of(call.identity, call.version, request.tenant)
-            return await self._operations.answers_demand(request.message, caller)
-        except UnavailableError:  # the store does not say; the call will find the same
-            return True
-        except A2AError:
-            return False
+            is_answer = await self._operations.answers_demand(request, caller)
+        except A2AError:  # it is not known; the call will find the same
+            is_answer = True
+        return _shown_of(request, is_masked=is_answer)
 
     def _admit(self, call: Call, request: Any) -> Caller:
         """Check a call and return its caller. Raises A2AError if the call is refused."""
@@ -282,14 +283,44 @@ def _with_idempotency_key(request: Request, call: Call) -> Request:
 _NO_OBSERVER = nullcontext()  # shared: it has no state
 
 
-@contextmanager
-def _conversation_observed(observer: ConversationObserver, call: Call, request: Request) -> Generator[None]:
-    observer.requested(call, request)
-    try:
-        yield
-    except Exception as error:
-        observer.failed(call, error)
-        raise
+class _ObservedCall:
+    """A context that reports a call to an observer of conversations: its request, once, and its failure.
+
+    If the call is refused before `show`, a message for a task is reported with masks: nothing is read to find out
+    whether it answers a demand for authorization.
+    """
+
+    __slots__ = ("_call", "_observer", "_request")
+
+    def __init__(self, observer: ConversationObserver, call: Call, request: Request) -> None:
+        self._observer = observer
+        self._call = call
+        self._request: Request | None = request
+
+    def __enter__(self) -> _ObservedCall:
+        return self
+
+    def show(self, request: Request) -> None:
+        """Report the request as it may be shown."""
+        self._request = None
+        self._observer.requested(self._call, request)
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        if not isinstance(exc, Exception):
+            return
+        if self._request is not None:
+            self.show(_shown_of(self._request, is_masked=True))
+        self._observer.failed(self._call, exc)
+
+
+def _shown_of(request: Request, *, is_masked: bool) -> Request:
+    """A request without a credential in its message's metadata; if `is_masked`, with masks in a message for a task."""
+    if not isinstance(request, SendMessageRequest):
+        return request
+    message = without_credential(request.message)
+    if is_masked and message.task_id is not None:
+        message = masked_answer(message)
+    return request if message is request.message else structs.replace(request, message=message)
 
 
 def caller_of(identity: Identity, version: Version, tenant: str | None) -> Caller:

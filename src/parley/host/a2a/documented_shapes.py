@@ -133,9 +133,9 @@ class HostedOperations:
         """The dialect in which a task was created, or None if that is unknown."""
         return await self._operations.created_in(task_id, caller)
 
-    async def answers_demand(self, message: Message, caller: Caller) -> bool:
-        """Whether a message for a task answers a demand for authorization."""
-        return await self._operations.answers_demand(message, caller)
+    async def answers_demand(self, request: r.SendMessageRequest, caller: Caller) -> bool:
+        """Whether a message for a task may answer a demand for authorization."""
+        return await self._operations.answers_demand(_admitted(request, caller), caller)
 
     @property
     def deliveries(self) -> HostedDeliveries:
