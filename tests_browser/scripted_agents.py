@@ -60,7 +60,7 @@ gates: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
 @scripted.skill(examples=["say hello", "count 20"])
 async def obey(turn: Turn) -> AsyncIterator[object]:
-    """Do what the first word says: say, count, gated, open, markdown, ask, form, files, table, fail, steps, wait, …"""
+    """Do what the first word says: say, count, gated, open, markdown, ask, form, auth, key, files, table, steps, …"""
     verb, *rest = turn.text.split() or [""]
     match verb:
         case "count":
@@ -96,6 +96,9 @@ async def obey(turn: Turn) -> AsyncIterator[object]:
         case "auth":
             answer = await turn.require_auth("Log in at https://login.example.com/start and paste the code here.")
             yield f"Got {len(answer.text)} characters."
+        case "key":
+            authorized = await turn.require_auth("I need a key from https://keys.example.com/new.", scheme="ApiKey")
+            yield f"Got a key of {len(authorized.credential)} characters."
         case "files":
             yield "Two files. "
             await turn.artifact("picture").write(File(PNG, "pixel.png"))

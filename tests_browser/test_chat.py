@@ -131,6 +131,52 @@ def test_a_permission_from_elsewhere_is_asked_for_with_its_address_and_the_run_g
     expect(log(page)).to_contain_text("Got 17 characters.")
 
 
+EVERYTHING_KEPT = (
+    "JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie, history.state, location.href])"
+)
+
+
+def test_a_credential_is_given_once_and_the_page_keeps_it_nowhere(page: Page, served: Server) -> None:
+    credential = "k3y-of-the-calendar"
+    open_chat(page, served)
+    say(page, "key")
+    asked = log(page).get_by_role("region", name="The agent needs a permission")
+    ended(page, "Needs login")
+    expect(asked.get_by_role("link", name="Open keys.example.com")).to_be_visible()
+    expect(asked.get_by_role("button", name="I have done this")).to_have_count(0)
+    field = asked.get_by_label("Credential (ApiKey)")
+    expect(field).to_have_attribute("type", "password")
+    expect(field).to_have_attribute("autocomplete", "off")
+    field.fill(credential)
+    field.press("Enter")
+    expect(log(page)).to_contain_text("Got a key of 19 characters.")
+    ended(page)
+    expect(log(page)).to_contain_text("Authorized.")
+    assert credential not in page.content() + page.evaluate(EVERYTHING_KEPT)
+    page.reload()
+    expect(log(page)).to_contain_text("Got a key of 19 characters.")
+    assert credential not in page.content()
+    log(page).get_by_role("link", name="Task", exact=True).click()
+    page.get_by_role("tab", name="Timeline").click()
+    expect(page.get_by_role("main")).to_contain_text("user: ********")
+    assert credential not in page.content()
+
+
+def test_a_credential_that_did_not_arrive_is_asked_for_again(page: Page, served: Server) -> None:
+    open_chat(page, served)
+    say(page, "key")
+    ended(page, "Needs login")
+    asked = log(page).get_by_role("region", name="The agent needs a permission")
+    asked.get_by_label("Credential (ApiKey)").fill("k3y " * 5_000)  # longer than a credential may be
+    asked.get_by_role("button", name="Send").click()
+    expect(log(page).get_by_role("alert")).to_contain_text("The answer was not taken: ")
+    expect(asked.get_by_label("Credential (ApiKey)")).to_have_value("")
+    assert "k3y" not in page.content()
+    asked.get_by_label("Credential (ApiKey)").fill("k3y")
+    asked.get_by_role("button", name="Send").click()
+    expect(log(page)).to_contain_text("Got a key of 3 characters.")
+
+
 def test_files_go_up_by_the_picker_and_by_drag_and_drop_and_come_down(
     page: Page, served: Server, tmp_path: Path
 ) -> None:

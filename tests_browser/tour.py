@@ -128,6 +128,7 @@ def tour_of_served(server: Server, page: Page) -> dict[str, View]:
     config = {"taskId": watched, "id": "hook", "url": "http://127.0.0.1:9/hook", "token": "t"}
     post(agent, {"jsonrpc": "2.0", "id": 1, "method": "CreateTaskPushNotificationConfig", "params": config})
     chat = rich_conversation(page, server)
+    locked = send(agent, "key")["contextId"]
 
     def task(text: str, search: str = "", *texts: str) -> View:
         return at(f"{console}tasks/scripted/{tasks[text]}{search}", *texts)
@@ -149,6 +150,7 @@ def tour_of_served(server: Server, page: Page) -> dict[str, View]:
         "hostile agent": at(f"{console}agents/hostile"),
         "new chat": at(f"{console}chat/scripted"),
         "chat": at(chat, "Vatican", "Where to?"),
+        "chat with a request for a credential": at(f"{console}chat/scripted/{locked}", "Credential (ApiKey)"),
         "chat with a hostile agent": at(f"{console}chat/hostile"),
         "tasks": then(at(f"{console}tasks"), shows_rows),
         "no tasks": at(f"{console}tasks?text=nothing-has-this"),

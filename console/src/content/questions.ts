@@ -28,7 +28,19 @@ export function questionOf(status: TaskStatus, artifacts: readonly Artifact[]): 
 }
 
 /** The member of metadata in which Parley's servers describe the permission that a task needs. */
-const AUTHORIZATION = "urn:parley:authorization-request:1";
+export const AUTHORIZATION = "urn:parley:authorization-request:1";
+
+/**
+ * The scheme of the credential that a task asks its caller for; empty if a person gives the permission elsewhere.
+ * A URL may be a login, after which there is nothing to send, unless the agent has named a scheme: then the description
+ * has `text`, or another scheme than the default.
+ */
+export function schemeAskedFor({ message }: TaskStatus): string {
+  const asked = message?.metadata?.[AUTHORIZATION];
+  if (!isObject(asked) || asked["answer"] === "callback") return "";
+  const { scheme = "Bearer", text, url } = asked;
+  return !url || text || scheme !== "Bearer" ? String(scheme) : "";
+}
 
 /** The parts of a message that are for people: without the data that repeats that description for programs. */
 export function partsForPeople(message: Message | undefined): readonly Part[] {

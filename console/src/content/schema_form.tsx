@@ -21,11 +21,10 @@ let forms = 0;
 export interface SchemaFormProps {
   schema: JsonObject;
   onSubmit: (answer: JsonObject) => void;
-  isBusy?: boolean;
 }
 
 /** A form for the object that the schema describes. */
-export function SchemaForm({ schema, onSubmit, isBusy = false }: SchemaFormProps) {
+export function SchemaForm({ schema, onSubmit }: SchemaFormProps) {
   const id = useMemo(() => `form-${++forms}`, []);
   const state = useMemo(() => new FormState(schema), [schema]);
   const wanted = useSignal("");
@@ -34,7 +33,6 @@ export function SchemaForm({ schema, onSubmit, isBusy = false }: SchemaFormProps
 
   function submit(event: Event) {
     event.preventDefault();
-    if (isBusy) return;
     const answer = state.check();
     wrong.value = state.invalid();
     if (answer) return onSubmit(answer);
@@ -56,7 +54,7 @@ export function SchemaForm({ schema, onSubmit, isBusy = false }: SchemaFormProps
       </div>
       {/* The field that is left would be checked between pressing and releasing the button, which moves the button away. */}
       <div class="schema-end" onMouseDown={(event) => event.preventDefault()}>
-        <Button type="submit" kind="primary" busy={isBusy && "Sending…"}>Send</Button>
+        <Button type="submit" kind="primary">Send</Button>
         <p class="field-error" role="alert">
           {wrong.value.length > 0 && `${plural(wrong.value.length, "field is", "fields are")} not valid. `}
           {state.problem.value && safeText(state.problem.value).slice(0, MAX_DESCRIPTION)}

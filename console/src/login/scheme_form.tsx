@@ -17,7 +17,7 @@ export function schemeTitle(scheme: Scheme): string {
 }
 
 /** The fields of a scheme; those of the usual schemes if the server names none. */
-export function fieldsOf(scheme: Scheme): SchemeField[] {
+export function fieldsOf(scheme: Partial<Scheme>): SchemeField[] {
   if (scheme.fields?.length) return scheme.fields;
   if (scheme.flow !== undefined && scheme.flow !== "form") return [];
   const field = (name: string, label: string, is_secret = true) => ({ name, label, is_secret, is_required: true });
@@ -26,7 +26,7 @@ export function fieldsOf(scheme: Scheme): SchemeField[] {
 }
 
 export interface SchemeFormProps {
-  scheme: Scheme;
+  scheme: Partial<Scheme>;
   /** The label of the button. */
   action?: string;
   /** The first field gets the focus. */

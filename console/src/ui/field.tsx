@@ -41,7 +41,6 @@ export interface TextInputProps extends Omit<FieldProps, "children"> {
   onInput: (value: string) => void;
   type?: "text" | "password" | "url" | "search" | "email" | "number" | "datetime-local";
   placeholder?: string;
-  autocomplete?: string;
   autofocus?: boolean;
   /** Several lines. */
   rows?: number;
@@ -51,11 +50,11 @@ export interface TextInputProps extends Omit<FieldProps, "children"> {
 }
 
 export function TextInput(props: TextInputProps) {
-  const { value, onInput, type = "text", placeholder, autocomplete, autofocus, rows, isCode, onKeyDown, ...field } = props;
+  const { value, onInput, type = "text", placeholder, autofocus, rows, isCode, onKeyDown, ...field } = props;
   const shared = {
     class: isCode ? "input code" : "input",
     value, placeholder, autofocus, onKeyDown,
-    autocomplete: (autocomplete ?? "off") as "off",
+    autocomplete: "off" as const,
     spellcheck: !isCode && rows !== undefined,
     onInput: (event: { currentTarget: HTMLInputElement | HTMLTextAreaElement }) => onInput(event.currentTarget.value),
   };

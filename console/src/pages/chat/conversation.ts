@@ -69,7 +69,7 @@ export class Conversation {
   private async loadPage(pageToken: string): Promise<void> {
     const contextId = this.contextId.peek();
     const page = await listTasks(this.agent.url, {
-      contextId, pageSize: PAGE, historyLength: HISTORY, includeArtifacts: true, ...(pageToken ? { pageToken } : {}),
+      contextId, pageSize: PAGE, historyLength: HISTORY, includeArtifacts: true, ...(pageToken && { pageToken }),
     });
     const begun = await this.beginnings(contextId);
     for (const task of page.tasks ?? []) this.takeRead(task, begun.get(task.id) ?? task.status?.timestamp ?? "");
@@ -101,12 +101,12 @@ export class Conversation {
   // --- sending -------------------------------------------------------------------------------------------------------
 
   /** Send a message: to a task that waits, or to begin another one. */
-  send(parts: Part[], to: { answers?: Exchange | null; metadata?: JsonObject } = {}): Exchange {
+  send(parts: Part[], to: { answers?: Exchange | null; metadata?: JsonObject | undefined } = {}): Exchange {
     const { answers } = to;
     const contextId = this.contextId.peek();
     const message: Message = {
-      ...userMessage(parts, { ...(contextId ? { contextId } : {}), ...(answers ? { taskId: answers.taskId } : {}) }),
-      ...(to.metadata ? { metadata: to.metadata } : {}),
+      ...userMessage(parts, { ...(contextId && { contextId }), ...(answers && { taskId: answers.taskId }) }),
+      ...(to.metadata && { metadata: to.metadata }),
     };
     const exchange = answers ?? new Exchange(message);
     if (!answers) {
@@ -126,7 +126,7 @@ export class Conversation {
       return this.followerOf(exchange).send(last.message);
     }
     if (exchange.phase === "unsent") this.exchanges.value = this.exchanges.peek().filter((each) => each !== exchange);
-    this.send(exchange.message.parts, exchange.message.metadata ? { metadata: exchange.message.metadata } : {});
+    this.send(exchange.message.parts, { metadata: exchange.message.metadata });
   }
 
   /** Ask the agent to stop. Raises AgentError and ApiError. */

@@ -138,9 +138,6 @@ export class Exchange {
   readonly entries: Entry[] = [];
   /** The number of the last event. */
   cursor: number | null = null;
-  /** How many events came, and were dropped because they had come before. */
-  events = 0;
-  repeats = 0;
   createdAt = "";
   /** Entries with notes and steps that there were, and that were dropped. */
   private progress = 0;
@@ -184,13 +181,9 @@ export class Exchange {
   take(event: StreamResponse, number: number | null): boolean {
     if (number !== null) {
       // A task that had already ended comes as two events with one number, of which the first says it all.
-      if (this.cursor !== null && number <= this.cursor) {
-        this.repeats++;
-        return false;
-      }
+      if (this.cursor !== null && number <= this.cursor) return false;
       this.cursor = number;
     }
-    this.events++;
     if (event.artifactUpdate) this.takeArtifact(event.artifactUpdate);
     else if (event.statusUpdate) this.takeStatus(event.statusUpdate);
     else if (event.task) this.takeTask(event.task);

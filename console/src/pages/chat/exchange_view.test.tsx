@@ -87,6 +87,25 @@ test("a request for a permission leads to safe addresses only, and goes on when 
   expect(actions.answer).toHaveBeenCalledWith(exchange, [{ text: "I have done this." }]);
 });
 
+test("a credential is typed into a field that hides and forgets it, and goes out as metadata", async () => {
+  const name = "urn:parley:authorization-request:1";
+  const asked = { ...message("AGENT", { text: "I need a key: https://keys.example" }), metadata: { [name]: { scheme: "ApiKey", text: true } } };
+  const exchange = after(state("AUTH_REQUIRED", asked));
+  const actions = await show(exchange);
+  expect(button("I have done this")).toBeUndefined();
+  expect(box.querySelector(".question a.button")!.getAttribute("href")).toBe("https://keys.example/");
+  const input = box.querySelector<HTMLInputElement>(".question input")!;
+  expect([input.type, input.autocomplete, input.labels![0]!.textContent]).toEqual(["password", "off", "Credential (ApiKey)"]);
+  await act(() => {
+    input.value = "s3cret";
+    input.dispatchEvent(new Event("input", { bubbles: true }));
+  });
+  await act(async () => void box.querySelector("form")!.dispatchEvent(new Event("submit", { bubbles: true, cancelable: true })));
+  const credential = { [name]: { credential: "s3cret", scheme: "ApiKey" } };
+  expect(actions.answer).toHaveBeenCalledWith(exchange, [{ text: "Authorized." }], credential);
+  expect(input.value).toBe("");
+});
+
 test("a message that was not answered can be sent again", async () => {
   const exchange = new Exchange(message("USER", { text: "hello" }));
   exchange.setPhase("unsent", "Only text is accepted");

@@ -3,7 +3,7 @@
 
 import { useMemo } from "preact/hooks";
 import { has } from "../../api/session.ts";
-import { hasData, type JsonValue, type Part } from "../../a2a/types.ts";
+import { hasData, type JsonObject, type JsonValue, type Part } from "../../a2a/types.ts";
 import { Markdown } from "../../content/markdown.tsx";
 import { Parts } from "../../content/parts.tsx";
 import { Question } from "../../content/question.tsx";
@@ -21,7 +21,7 @@ import { failureIn, type Step } from "./narration.ts";
 export const MAX_GROUPS = 500;
 
 export interface ExchangeActions {
-  answer: (exchange: Exchange, parts: Part[]) => void;
+  answer: (exchange: Exchange, parts: Part[], metadata?: JsonObject) => void;
   cancel: (exchange: Exchange) => void;
   retry: (exchange: Exchange) => void;
   follow: (exchange: Exchange) => void;
@@ -184,10 +184,10 @@ function Now({ exchange, agent, isLast, actions }: ExchangeProps) {
     case "waiting":
       return (
         <>
-          {exchange.error && <p class="field-error" role="alert">The answer was refused: {safeText(exchange.error)}</p>}
+          {exchange.error && <p class="field-error" role="alert">The answer was not taken: {safeText(exchange.error)}</p>}
           <Question
-            status={exchange.status!} artifacts={artifacts} agent={agent.id} {...(isLast ? { elsewhere: "Answer below." } : {})}
-            onAnswer={(parts) => actions.answer(exchange, parts)}
+            status={exchange.status!} artifacts={artifacts} agent={agent.id} {...(isLast && { elsewhere: "Answer below." })}
+            onAnswer={(...answer) => actions.answer(exchange, ...answer)}
           />
         </>
       );

@@ -45,6 +45,8 @@ export class Follower {
   private failures = 0;
   /** The agent has shown no sign yet that it has the message. */
   private isUnacknowledged = false;
+  /** The message answers with a credential: it cannot be sent again, as nothing keeps it, but the question stays open. */
+  private isSecret = false;
   private mayStream: boolean;
 
   constructor(
@@ -56,7 +58,10 @@ export class Follower {
 
   /** Send a message, the first or an answer, and follow the reply. */
   send(message: Message): void {
-    this.exchange.addUser(message);
+    // The metadata of an answer is a credential.
+    const { metadata, ...kept } = message;
+    this.isSecret = Boolean(message.taskId && metadata);
+    this.exchange.addUser(this.isSecret ? kept : message);
     this.exchange.setPhase("sending");
     this.isUnacknowledged = true;
     this.changed();
@@ -89,7 +94,7 @@ export class Follower {
     const isUnsent = !this.exchange.taskId || this.isUnacknowledged;
     if (isUnsent && this.agent.kind !== "own") {
       this.close();
-      this.exchange.setPhase("unsent", UNKNOWN_DELIVERY);
+      this.exchange.setPhase(this.isSecret ? "waiting" : "unsent", UNKNOWN_DELIVERY);
       return this.changed();
     }
     this.sayCut();
@@ -179,7 +184,7 @@ export class Follower {
       return void this.poll();
     }
     // An answer that was refused leaves the question open, and says why.
-    const isOpen = error instanceof AgentError && status !== null && isInterrupted(status.state);
+    const isOpen = (this.isSecret || error instanceof AgentError) && status !== null && isInterrupted(status.state);
     this.exchange.setPhase(isOpen ? "waiting" : "unsent", messageOf(error));
     this.changed();
   }

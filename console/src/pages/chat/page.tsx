@@ -6,7 +6,7 @@ import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api, path } from "../../api/http.ts";
 import type { Agent, AgentDetails, AgentList } from "../../api/types.ts";
-import type { Part } from "../../a2a/types.ts";
+import type { JsonObject, Part } from "../../a2a/types.ts";
 import { useCommands } from "../../commands.ts";
 import { questionOf } from "../../content/questions.ts";
 import { links, navigate, query, setQuery, toSend } from "../../router.ts";
@@ -143,8 +143,8 @@ function Talk({ conversation, input }: { conversation: Conversation; input: RefO
   void last?.version.value;
   const waiting = conversation.waiting === released ? null : conversation.waiting;
 
-  function send(parts: Part[], answers = waiting) {
-    conversation.send(parts, { answers, ...(skill && !answers ? { metadata: { skillId: skill } } : {}) });
+  function send(parts: Part[], answers = waiting, metadata: JsonObject | undefined = skill && !answers ? { skillId: skill } : undefined) {
+    conversation.send(parts, { answers, metadata });
     // The button or form that was used may be gone now.
     input.current?.focus();
     const context = conversation.contextId.peek();
@@ -155,7 +155,7 @@ function Talk({ conversation, input }: { conversation: Conversation; input: RefO
     const wanted = toSend.peek();
     if (wanted?.agent === agent.id) {
       toSend.value = null;
-      conversation.send([{ text: wanted.text }], { answers: null, ...(wanted.skill ? { metadata: { skillId: wanted.skill } } : {}) });
+      conversation.send([{ text: wanted.text }], wanted.skill ? { metadata: { skillId: wanted.skill } } : {});
       return input.current?.focus();
     }
     // A text in the address is never sent by itself: another site, or an agent, could have made the link.
@@ -170,7 +170,7 @@ function Talk({ conversation, input }: { conversation: Conversation; input: RefO
     conversation.cancel(exchange).catch((error: unknown) => toastError(error, "The task could not be canceled"));
   };
   const actions: ExchangeActions = {
-    answer: (exchange, parts) => send(parts, exchange),
+    answer: (exchange, parts, metadata) => send(parts, exchange, metadata),
     cancel,
     retry: (exchange) => conversation.retry(exchange),
     follow: (exchange) => conversation.follow(exchange),
