@@ -442,12 +442,13 @@ def test_ports_and_times_are_read() -> None:
 
 
 def test_help_and_a_server_import_nothing_that_they_do_not_need(directory: Path) -> None:
-    """Neither gRPC nor the clients of PostgreSQL and NATS, which may not be installed."""
+    """Neither gRPC nor the clients of PostgreSQL and NATS, which may not be installed; and help nothing slow."""
     (directory / "watched.py").write_text(
         f"{ECHO}\nimport sys\n\n@agent.skill\nasync def modules(turn):\n"
         "    return str([name for name in ('grpc', 'asyncpg', 'nats') if name in sys.modules])\n"
     )
-    script = "import sys\nfrom parley.cli import main\nprint({'grpc', 'asyncpg', 'nats'} & {*sys.modules})"
+    slow = {"grpc", "asyncpg", "nats", "cryptography", "joserfc", "httpx2", "parley.client.client"}
+    script = f"import sys\nfrom parley.cli import main\nprint({slow} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=SECONDS, check=True)
     assert done.stdout == "set()\n"
     options = ("--port", "0", "--store", "sqlite:///tasks.db")

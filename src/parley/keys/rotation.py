@@ -14,8 +14,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from parley.keys.signing_key import LocalKey
+if TYPE_CHECKING:  # every command knows these times, and few need cryptography
+    from parley.keys.signing_key import LocalKey
 
 LEAD = timedelta(minutes=10)
 """How long a new key is published before it signs. Receivers may cache the key set for 5 minutes, by its `max-age`;

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeAlias, TypeVar
 
 import msgspec
 import typer
@@ -19,12 +19,12 @@ from parley.cli.options.durations import read_duration, seconds_as_text
 from parley.cli.output.exit_codes import fail
 from parley.cli.output.help_text import ParleyCommand, ParleyGroup
 from parley.cli.output.transcript import console, print_json
-from parley.keys.given_keys import read_key_file
-from parley.keys.key_folder import KeyFolder
 from parley.keys.rotation import LEAD, OVERLAP, KeyState, Rotation, StoredKey
-from parley.keys.signing_key import LocalKey, encode_key_set
-from parley.keys.stored_keys import check_folder, write_private
 from parley.protocol.errors import LocalProtocolError
+
+if TYPE_CHECKING:
+    from parley.keys.key_folder import KeyFolder
+    from parley.keys.signing_key import LocalKey
 
 T = TypeVar("T")
 
@@ -80,7 +80,7 @@ def new(
       parley keys new keys --import key.pem
     """
     given = _imported(imported)
-    keys = KeyFolder(folder)
+    keys = _keys(folder)
     made = _done(lambda: keys.create(given and given.private_key, algorithm=algorithm, key_id=key_id))
     _record(audit_log, "key-created", made.key_id)
     _report(keys, made, f"Created {folder} with the key {made.key_id}.", as_json=as_json)
@@ -95,7 +95,9 @@ def list_keys(folder: Folder, as_json: AsJson = False) -> None:
       parley keys list keys
       parley keys list keys --json
     """
-    rotation, now = _done(KeyFolder(folder).read), datetime.now(UTC)
+    rotation, now = _done(_keys(folder).read), datetime.now(UTC)
+    from parley.keys.stored_keys import check_folder
+
     for warning in _done(lambda: check_folder(folder)):
         console(stderr=True).print(f"Warning: {warning}", style="yellow")
     if as_json:
@@ -159,7 +161,7 @@ def rotate(
     wait = timedelta() if now else LEAD if lead is None else read_duration(lead, "--lead")
     kept = OVERLAP if overlap is None else read_duration(overlap, "--overlap")
     given = _imported(imported)
-    keys = KeyFolder(folder)
+    keys = _keys(folder)
     made = _done(
         lambda: keys.rotate(
             given and given.private_key,
@@ -194,7 +196,7 @@ def retire(
       parley keys retire keys 2026-05-01-1f3c9a7e
       parley keys retire keys 2026-05-01-1f3c9a7e --now
     """
-    _done(lambda: KeyFolder(folder).retire(key, now=now))
+    _done(lambda: _keys(folder).retire(key, now=now))
     _record(audit_log, "key-retired", key)
     if as_json:
         print_json(msgspec.json.encode({"retired": key}))
@@ -223,19 +225,27 @@ def export(
     """
     if private is not None and key is None:
         raise typer.BadParameter("Name the key to write.", param_hint="KEY")
-    rotation = _done(KeyFolder(folder).read)
+    rotation = _done(_keys(folder).read)
     found = None if key is None else rotation.find(key)
     if key is not None and found is None:
         fail(f"{folder} has no key {key}. See parley keys list {folder}")
     if private is not None and found is not None:
         _write_private(private, found.key, form)
         return
+    from parley.keys.signing_key import encode_key_set
+
     published = rotation.published(datetime.now(UTC)) if rotation.keys else ()
     chosen = [one.key for one in (published if found is None else (found,))]
     typer.echo(b"".join(one.pem() for one in chosen) if form == "pem" else encode_key_set(chosen), nl=form == "jwks")
 
 
 # --- input and output -------------------------------------------------------------------------------------------------
+
+
+def _keys(folder: Path) -> KeyFolder:
+    from parley.keys.key_folder import KeyFolder  # not above: the other commands need not wait for cryptography
+
+    return KeyFolder(folder)
 
 
 def _done(work: Callable[[], T]) -> T:
@@ -249,6 +259,8 @@ def _done(work: Callable[[], T]) -> T:
 def _imported(file: Path | None) -> LocalKey | None:
     if file is None:
         return None
+    from parley.keys.given_keys import read_key_file
+
     try:
         return read_key_file(file)
     except OSError as error:
@@ -262,6 +274,8 @@ def _refuse(message: str) -> NoReturn:
 
 
 def _write_private(file: Path, key: LocalKey, form: Format) -> None:
+    from parley.keys.stored_keys import write_private
+
     content = key.pem(private=True) if form == "pem" else msgspec.json.encode(key.private_jwk()) + b"\n"
     try:
         write_private(file, content, replaces=False)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -19,7 +20,6 @@ from parley.engine.observer import DeliveryOutcome, PushConfigAction, WebhookCha
 from parley.engine.owner_data import DeletedData, Selection
 from parley.engine.runs.run import Run
 from parley.engine.webhooks.deliveries import Deliveries
-from parley.keys.key_ring import KeyChange, KeyRing
 from parley.keys.signing_key import SigningKeys
 from parley.protocol.cards import Binding
 from parley.protocol.errors import A2AError
@@ -32,6 +32,9 @@ from parley.server.telemetry.log_context import caller_version, in_log_context
 from parley.server.telemetry.metrics import Metrics, RunCounters
 from parley.server.telemetry.tracing import Tracing, current_trace_ids
 from parley.stores.interface import TaskKey
+
+if TYPE_CHECKING:
+    from parley.keys.key_ring import KeyChange
 
 STATES_REMEMBERED = 100_000
 """Unfinished tasks whose last state is kept, about 30 MB. For others, the audit trail has no `from` state."""
@@ -96,7 +99,11 @@ class Telemetry:
         """Add the signatures of keys to the metrics, and the changes of a key ring to the audit trail."""
         if self.metrics is not None:
             self.metrics.keys = keys
-        if self.audit is not None and isinstance(keys, KeyRing) and keys.on_change is None:
+        if self.audit is None:
+            return
+        from parley.keys.key_ring import KeyRing  # not above: few servers sign with the keys in a folder
+
+        if isinstance(keys, KeyRing) and keys.on_change is None:
             keys.on_change = self.key_changed
 
     def key_changed(self, what: KeyChange, key_id: str) -> None:
