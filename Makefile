@@ -128,7 +128,7 @@ soak-short: .venv/.installed ## The attacks of `soak` on memory and fairness, on
 	$(BIN)/python bench/webhook_soak.py --tasks 50 --failing-seconds 15 --folder $(firstword $(wildcard /dev/shm) /tmp)
 
 webhook-soak: .venv/.installed ## 3,000 webhooks of which a third of the calls fail, beside some that hang: what is delivered, and what it costs streams and others.
-	$(BIN)/python bench/webhook_soak.py
+	$(BIN)/python bench/webhook_soak.py --folder $(firstword $(wildcard /dev/shm) /tmp)
 
 soak: SECONDS ?= 240
 soak: .venv/.installed peers ## Attack a served agent for some minutes, and print what its memory and others' speed come to.
