@@ -33,12 +33,12 @@ class SigningError(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class _Job:
+class _SigningJob:
     """A signature that a thread is to make."""
 
     sign: Callable[[], Any]
     result: asyncio.Future[Any]
-    jobs: SimpleQueue[_Job | None]
+    jobs: SimpleQueue[_SigningJob | None]
     """The queue that it came into: after `SigningThreads.close` there is another one."""
     timer: asyncio.TimerHandle | None = None
     has_begun: bool = False
@@ -52,10 +52,10 @@ class SigningThreads:
     """
 
     def __init__(self) -> None:
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._jobs: SimpleQueue[_SigningJob | None] = SimpleQueue()
         self._threads = 0
         """All that run, with those that are stuck."""
-        self._stuck: set[_Job] = set()
+        self._stuck: set[_SigningJob] = set()
 
     async def run(self, sign: Callable[[], T]) -> T:
         """What the function returns, which signs.
@@ -68,7 +68,7 @@ class SigningThreads:
             raise SigningError
         loop = asyncio.get_running_loop()
         result: asyncio.Future[T] = loop.create_future()
-        job = _Job(sign, result, self._jobs)
+        job = _SigningJob(sign, result, self._jobs)
         job.timer = loop.call_later(SIGN_SECONDS, self._give_up, job)
         self._start_thread()
         self._jobs.put(job)
@@ -91,7 +91,7 @@ class SigningThreads:
             self._threads += 1
             threading.Thread(target=self._work, args=(self._jobs,), name="parley-signing", daemon=True).start()
 
-    def _work(self, jobs: SimpleQueue[_Job | None]) -> None:
+    def _work(self, jobs: SimpleQueue[_SigningJob | None]) -> None:
         """Sign, in a thread, what comes."""
         while (job := jobs.get()) is not None:
             job.has_begun = True  # first: `_give_up` looks in the opposite order
@@ -106,7 +106,7 @@ class SigningThreads:
             except RuntimeError:  # the event loop has ended
                 logger.debug("A signature came after the end of the event loop")
 
-    def _give_up(self, job: _Job) -> None:
+    def _give_up(self, job: _SigningJob) -> None:
         """Tell the caller of a signature that it has not come in time."""
         logger.warning("The key that signs cards and tokens did not answer within %g seconds", SIGN_SECONDS)
         if not job.result.done():
@@ -115,7 +115,7 @@ class SigningThreads:
             self._stuck.add(job)
             self._start_thread()
 
-    def _finish(self, job: _Job, signature: object, failure: Exception | None) -> None:
+    def _finish(self, job: _SigningJob, signature: object, failure: Exception | None) -> None:
         """Give the caller of a signature what its thread has made, if the caller still waits."""
         assert job.timer is not None, "It is set before the job is in the queue"
         job.timer.cancel()
