@@ -41,9 +41,10 @@ def test_importing_the_package_loads_no_client() -> None:
     assert done.stdout.strip() == "set()"
 
 
-def test_what_serves_an_agent_loads_no_client() -> None:
+def test_what_serves_an_agent_loads_no_client_and_no_keys() -> None:
     clients = {"httpx2", "parley.client.client", "parley.client.credentials.oauth", "parley.server.security.auth_file"}
-    code = f"import sys, parley.cli.main, parley.server.app, parley.server.run; print({clients} & {{*sys.modules}})"
+    unused = clients | {"cryptography", "joserfc.jwk", "parley.keys.key_folder"}
+    code = f"import sys, parley.cli.main, parley.server.app, parley.server.run; print({unused} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 

@@ -12,7 +12,6 @@ from threading import Lock
 from typing import Protocol, cast
 
 import msgspec
-from joserfc.jwk import ECKey, OKPKey, RSAKey
 from joserfc.util import json_b64encode, urlsafe_b64encode
 
 from parley.protocol.errors import LocalProtocolError
@@ -186,6 +185,8 @@ def generate_key(algorithm: str) -> CardKey:
     Raises:
         LocalProtocolError: there is no such algorithm.
     """
+    from joserfc.jwk import ECKey, OKPKey, RSAKey  # not above: see `parley.protocol.signing`
+
     match algorithm:
         case "ES256":
             return ECKey.generate_key("P-256")

@@ -14,13 +14,10 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from functools import partial
-from typing import NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 import rfc8785
-from cryptography.exceptions import UnsupportedAlgorithm
 from joserfc.errors import InvalidKeyTypeError, JoseError, SecurityWarning
-from joserfc.jwk import DictKey, ECKey, OKPKey, RSAKey
-from joserfc.jws import JWSRegistry
 from joserfc.util import json_b64encode, urlsafe_b64decode, urlsafe_b64encode
 from msgspec import Struct
 
@@ -28,7 +25,12 @@ from parley.protocol.cards import CardSignature
 from parley.protocol.errors import LocalProtocolError, ParleyError, SignatureInvalidError
 from parley.protocol.jsonvalue import JsonObject, JsonValue
 
-CardKey: TypeAlias = RSAKey | ECKey | OKPKey
+# Keys are handled by modules that take longer to import than all of `protocol`, and that few servers and clients need.
+# So the functions that are given a key import them.
+if TYPE_CHECKING:
+    from joserfc.jwk import DictKey, ECKey, OKPKey, RSAKey
+
+CardKey: TypeAlias = "RSAKey | ECKey | OKPKey"
 """A key for cards: RSA of at least 2048 bits (RS256), EC on P-256 (ES256) or Ed25519 (EdDSA), private or public."""
 
 ALGORITHMS = ("ES256", "RS256", "EdDSA")
@@ -37,7 +39,6 @@ MAX_SIGNATURES = 16
 """How many signatures of a card are checked. Key rotation needs two or three; a card from an unknown server must not
 cause more work than that."""
 
-_KEY_CLASSES = {"RSA": RSAKey, "EC": ECKey, "OKP": OKPKey}
 _MIN_RSA_BITS = 2048  # NIST SP 800-131A
 _PRIVATE_MEMBERS = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth"})  # RFC 7518 sections 6.2.2 and 6.3.2, RFC 8037
 
@@ -84,6 +85,8 @@ def load_key(source: CardKey | Mapping[str, object] | str | bytes) -> CardKey:
     Raises:
         LocalProtocolError: it cannot be read, or cards are not signed with keys of its kind.
     """
+    from cryptography.exceptions import UnsupportedAlgorithm
+
     try:
         key = _import_key(source)
     # joserfc warns of short RSA keys, which is an exception where warnings are errors; cryptography reports an
@@ -100,14 +103,17 @@ def public_members(jwk: Mapping[str, object]) -> dict[str, object]:
 
 
 def _import_key(source: CardKey | Mapping[str, object] | str | bytes) -> CardKey:
-    if isinstance(source, CardKey):
+    from joserfc.jwk import ECKey, OKPKey, RSAKey
+
+    if isinstance(source, RSAKey | ECKey | OKPKey):
         return source
+    key_classes = {"RSA": RSAKey, "EC": ECKey, "OKP": OKPKey}
     if isinstance(source, Mapping):
-        key_class = _KEY_CLASSES.get(str(source.get("kty")))
+        key_class = key_classes.get(str(source.get("kty")))
         if key_class:
             return key_class.import_key(cast("DictKey", dict(source)))  # which checks the types of the members
     else:
-        for key_class in _KEY_CLASSES.values():
+        for key_class in key_classes.values():
             with suppress(InvalidKeyTypeError):
                 return key_class.import_key(source)
     raise InvalidKeyTypeError("it is neither RSA nor EC nor OKP")
@@ -119,6 +125,8 @@ def algorithm_of(key: CardKey) -> str:
     Raises:
         LocalProtocolError: cards are not signed with keys of its kind.
     """
+    from joserfc.jwk import ECKey, OKPKey, RSAKey
+
     match key:
         case RSAKey() if key.raw_value.key_size >= _MIN_RSA_BITS:
             return "RS256"
@@ -190,6 +198,8 @@ def sign_bytes(key: CardKey, data: bytes) -> bytes:
     Raises:
         LocalProtocolError: the key cannot sign.
     """
+    from joserfc.jws import JWSRegistry
+
     model = JWSRegistry.algorithms[algorithm_of(key)]
     try:
         model.check_key(key)
@@ -278,6 +288,8 @@ def _verified_payload(
     if header.algorithm != fitting:
         raise SignatureInvalidError(f"alg {header.algorithm!r} does not fit the key, which is for {fitting}")
     signature_bytes = _from_base64url(_text(signature, "signature"), "signature")
+    from joserfc.jws import JWSRegistry
+
     model = JWSRegistry.algorithms[fitting]
     try:
         model.check_key(key)

@@ -10,7 +10,6 @@ Plain texts are read as they are, since stores of earlier releases hold them. Wi
 from __future__ import annotations
 
 import base64
-import json
 import secrets
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -121,4 +120,6 @@ def key_of(text: str) -> str | None:
 
 def _bound_to(place: tuple[str, ...]) -> bytes:
     """A place as bytes, so that no two places have the same."""
+    import json  # not above: see `add`
+
     return json.dumps(place).encode()

@@ -10,14 +10,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
 from msgspec import Struct
 
 from parley.protocol.cards import ApiKeyLocation, ApiKeyScheme, SecurityScheme
 from parley.protocol.jsonvalue import JsonObject
+
+if TYPE_CHECKING:
+    from cryptography import x509
 
 
 class PeerCertificate(Struct, frozen=True):
@@ -42,6 +43,8 @@ class PeerCertificate(Struct, frozen=True):
         Raises:
             ValueError: the bytes are not a certificate.
         """
+        from cryptography import x509  # not above: few servers ask for client certificates
+
         certificate = x509.load_der_x509_certificate(der)
         return PeerCertificate(
             subject=certificate.subject.rfc4514_string(),
@@ -58,10 +61,15 @@ class PeerCertificate(Struct, frozen=True):
         Raises:
             ValueError: the text has no certificate.
         """
+        from cryptography import x509
+        from cryptography.hazmat.primitives.serialization import Encoding
+
         return PeerCertificate.from_der(x509.load_pem_x509_certificate(pem).public_bytes(Encoding.DER))
 
 
 def _alternative_names(certificate: x509.Certificate) -> tuple[str, ...]:
+    from cryptography import x509
+
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
