@@ -10,17 +10,22 @@ from parley.protocol.authorization import (
     AnswerWay,
     GivenCredential,
     RequestedAuthorization,
+    credential_in_parts,
     decode_authorization,
     decode_credential,
+    describing,
     encode_authorization,
     encode_credential,
     refusal_in,
     stored_credential,
     without_credential,
+    without_credential_in_parts,
+    without_description,
 )
 from parley.protocol.errors import InvalidParamsError
 from parley.protocol.extensions import AUTHORIZATION_REQUEST
-from parley.protocol.messages import Message, Role, TextPart
+from parley.protocol.masking import MASK
+from parley.protocol.messages import DataPart, Message, Part, Role, TextPart
 from parley.protocol.tasks import TaskState, TaskStatus
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -111,3 +116,79 @@ def test_what_stays_of_a_credential_names_where_it_is_kept() -> None:
     assert without_credential(plain) is plain
     assert refusal_in(given(error="access_denied")) == "access_denied"
     assert (refusal_in(given(error=5)), refusal_in(plain)) == (None, None)
+
+
+# --- for clients that do not know the extension -----------------------------------------------------------------------
+
+ASKED = RequestedAuthorization("ApiKey", takes_text=True)
+
+
+def said(*parts: Part, metadata: Any = None) -> Message:
+    return Message("m-1", Role.USER, parts, metadata=metadata or {})
+
+
+@pytest.mark.parametrize(
+    ("request_", "data"),
+    [
+        (RequestedAuthorization(), {"schemes": ["Bearer"]}),
+        (
+            RequestedAuthorization("ApiKey", "https://login.example", ("read",), takes_text=True),
+            {"schemes": ["ApiKey"], "url": "https://login.example", "scopes": ["read"]},
+        ),
+    ],
+)
+def test_a_demand_is_in_a_data_part_too_and_people_are_shown_it_once(
+    request_: RequestedAuthorization, data: dict[str, Any]
+) -> None:
+    question = TextPart("Your key, please")
+    demand = describing(describing(said(question), request_), request_)
+    assert demand.parts == (question, DataPart(data))
+    assert decode_authorization(TaskStatus(TaskState.AUTH_REQUIRED, demand, NOON)) == request_
+    assert without_description(demand) == (question,)
+    assert without_description(said(question, DataPart({"schemes": []}))) == (question, DataPart({"schemes": []}))
+
+
+@pytest.mark.parametrize(
+    ("parts", "credential"),
+    [
+        ((TextPart(" s3cret\n"),), GivenCredential("s3cret", "ApiKey")),
+        ((DataPart({"credentials": "s3cret"}),), GivenCredential("s3cret", "ApiKey")),
+        ((TextPart("Here"), DataPart({"schemes": ["Basic"], "credentials": "a:b"})), GivenCredential("a:b", "Basic")),
+    ],
+)
+def test_a_credential_is_found_in_a_data_part_or_in_a_lone_text(
+    parts: tuple[Part, ...], credential: GivenCredential
+) -> None:
+    found = credential_in_parts(ASKED, said(*parts))
+    assert found == credential
+    hidden = without_credential_in_parts(said(*parts), credential, "c-1")
+    assert credential.value not in str(hidden)
+    assert stored_credential(hidden) == "c-1"
+    assert len(hidden.parts) == len(parts)
+
+
+@pytest.mark.parametrize(
+    ("asked", "parts", "reason"),
+    [
+        (ASKED, (TextPart("I have logged in"),), "Send it as one text part without spaces"),
+        (ASKED, (TextPart(MASK),), "Send it as one text part without spaces"),
+        (ASKED, (TextPart("a"), TextPart("b")), "Send it as one text part without spaces"),
+        (RequestedAuthorization(), (TextPart("s3cret"),), "Send it as a data part"),
+        (ASKED, (DataPart({"credentials": 7}),), "must be a string"),
+        (ASKED, (DataPart({"credentials": ""}),), "must have 1 to 16,384 characters, and has 0"),
+        (ASKED, (DataPart({"credentials": MASK}),), "only stands for one"),
+        (ASKED, (DataPart({"credentials": "k", "schemes": []}),), "must be a list with the name of the scheme"),
+    ],
+)
+def test_an_answer_without_a_credential_gets_the_reason(
+    asked: RequestedAuthorization, parts: tuple[Part, ...], reason: str
+) -> None:
+    found = credential_in_parts(asked, said(*parts))
+    assert isinstance(found, str)
+    assert reason in found
+
+
+def test_the_text_of_a_credential_is_masked_wherever_it_stands() -> None:
+    parts = (TextPart("It is s3cret."), TextPart("Bye"), DataPart({"credentials": "s3cret"}), DataPart([1]))
+    hidden = without_credential_in_parts(said(*parts), GivenCredential("s3cret"), "c-1")
+    assert hidden.parts == (TextPart(MASK), TextPart("Bye"), DataPart({"credentials": MASK}), DataPart([1]))
