@@ -13,9 +13,23 @@ import httpx2
 from parley import Agent
 from parley.engine.caller import ANONYMOUS_CALLER
 from parley.engine.owner_data import EVERYTHING, DeletedData, Selection
+from parley.protocol.cards import Binding
+from parley.protocol.versions import Version
 from parley.server.app import App
 from parley.server.listener.listener import Listener
 from tests.deadlines import fail_after
+
+SPOKEN = [
+    (Version.V0_1, Binding.JSONRPC),
+    (Version.V0_2, Binding.JSONRPC),
+    (Version.V0_3, Binding.JSONRPC),
+    (Version.V1_0, Binding.JSONRPC),
+    (Version.V0_3, Binding.HTTP_JSON),
+    (Version.V1_0, Binding.HTTP_JSON),
+    (Version.V0_3, Binding.GRPC),
+    (Version.V1_0, Binding.GRPC),
+]
+"""Every version, over every binding that it has."""
 
 
 def echo_agent(name: str = "Echo", **options: Any) -> Agent:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -24,23 +23,12 @@ from parley.server.bindings.grpc import GrpcServer
 from parley.stores.interface import TaskKey
 from parley.stores.sqlite.store import SqliteStore
 from tests.server.authorization_server import authorization_server
-from tests.server.serving import send
-from tests.server.test_in_task_authorization import SECRET, Calendar, served
+from tests.server.serving import SPOKEN, send
+from tests.server.test_in_task_authorization import SECRET, Calendar, delegating_to, served
 
 pytestmark = pytest.mark.anyio
 
 KEYS = "https://calendar.example/keys"
-
-BINDINGS = [
-    (Version.V0_1, Binding.JSONRPC),
-    (Version.V0_2, Binding.JSONRPC),
-    (Version.V0_3, Binding.JSONRPC),
-    (Version.V1_0, Binding.JSONRPC),
-    (Version.V0_3, Binding.HTTP_JSON),
-    (Version.V1_0, Binding.HTTP_JSON),
-    (Version.V0_3, Binding.GRPC),
-    (Version.V1_0, Binding.GRPC),
-]
 
 
 def signing_agent(heard: list[str], **wanted: Any) -> Agent:
@@ -58,7 +46,7 @@ def signing_agent(heard: list[str], **wanted: Any) -> Agent:
 
 
 @pytest.mark.parametrize("answer", [SECRET, f" {SECRET}\n", {"credentials": SECRET, "schemes": ["ApiKey"]}], ids=str)
-@pytest.mark.parametrize(("version", "binding"), BINDINGS)
+@pytest.mark.parametrize(("version", "binding"), SPOKEN)
 async def test_parts_say_what_is_needed_and_give_the_credential(
     version: Version, binding: Binding, answer: Any, tmp_path: Path
 ) -> None:
@@ -222,18 +210,8 @@ async def test_the_same_answer_twice_is_used_once() -> None:
 @pytest.mark.parametrize("answer", [SECRET, {"credentials": SECRET}], ids=str)
 @pytest.mark.parametrize("is_remote", [False, True])
 async def test_it_reaches_the_task_that_a_delegation_has_begun(is_remote: bool, answer: Any, tmp_path: Path) -> None:
-    calendar, secretary = Calendar(url=KEYS, scheme="ApiKey", scopes=["read"]), Agent("Secretary")
-    async with AsyncExitStack() as stack:
-        elsewhere = await stack.enter_async_context(served(App(calendar.agent))) if is_remote else ("Calendar",)
-
-        @secretary.on_message
-        async def handle(turn: Turn) -> str:
-            return (await turn.delegate(elsewhere[0], turn.text)).text
-
-        others = [] if is_remote else [calendar.agent]
-        app = App(secretary, *others, root=secretary.id, store=f"sqlite:///{tmp_path / 'tasks.db'}")
-        url, _ = await stack.enter_async_context(served(app))
-        client = await stack.enter_async_context(Client(url))
+    calendar = Calendar(url=KEYS, scheme="ApiKey", scopes=["read"])
+    async with delegating_to(calendar, tmp_path, is_remote=is_remote) as client:
         asked = await client.send("What is on?")
         assert asked.message is not None
         data = [part.data for part in asked.message.parts if isinstance(part, DataPart)]

@@ -22,20 +22,10 @@ from parley.server.security.schemes.stored_secrets import StoredSecret, hash_sec
 from parley.server.security.schemes.tokens import BearerTokens
 from parley.stores.sqlite.store import SqliteStore
 from parley.wire.idempotency_key import read_idempotency_key, write_idempotency_key
-from tests.server.serving import running, send
+from tests.server.serving import SPOKEN, running, send
 
 pytestmark = pytest.mark.anyio
 
-SPOKEN = [
-    (Version.V0_1, Binding.JSONRPC),
-    (Version.V0_2, Binding.JSONRPC),
-    (Version.V0_3, Binding.JSONRPC),
-    (Version.V1_0, Binding.JSONRPC),
-    (Version.V0_3, Binding.HTTP_JSON),
-    (Version.V1_0, Binding.HTTP_JSON),
-    (Version.V0_3, Binding.GRPC),
-    (Version.V1_0, Binding.GRPC),
-]
 HEADERS = {"a2a-version": "1.0"}
 
 

@@ -82,6 +82,23 @@ async def served(app: App) -> AsyncGenerator[tuple[str, httpx2.AsyncClient]]:
         yield url, http
 
 
+@asynccontextmanager
+async def delegating_to(calendar: Calendar, folder: Path, *, is_remote: bool) -> AsyncGenerator[Client]:
+    """A client of an agent that passes everything on to the calendar: here, or at another server."""
+    secretary = Agent("Secretary")
+    async with AsyncExitStack() as stack:
+        elsewhere = await stack.enter_async_context(served(App(calendar.agent))) if is_remote else ("Calendar",)
+
+        @secretary.on_message
+        async def handle(turn: Turn) -> str:
+            return (await turn.delegate(elsewhere[0], turn.text)).text
+
+        others = [] if is_remote else [calendar.agent]
+        app = App(secretary, *others, root=secretary.id, store=f"sqlite:///{folder / 'tasks.db'}")
+        url, _ = await stack.enter_async_context(served(app))
+        yield await stack.enter_async_context(Client(url))
+
+
 async def allow(browser: httpx2.AsyncClient, reply: Reply) -> httpx2.Response:
     """A person opens the URL, is logged in, and is sent to the callback."""
     assert reply.authorization is not None
@@ -442,18 +459,7 @@ async def test_a_credential_that_a_delegated_task_asks_for_reaches_it_and_no_log
     is_remote: bool, tmp_path: Path
 ) -> None:
     calendar = Calendar(url="https://calendar.example/keys", scheme="ApiKey", scopes=["read"])
-    secretary = Agent("Secretary")
-    async with AsyncExitStack() as stack:
-        elsewhere = await stack.enter_async_context(served(App(calendar.agent))) if is_remote else ("Calendar",)
-
-        @secretary.on_message
-        async def handle(turn: Turn) -> str:
-            return (await turn.delegate(elsewhere[0], turn.text)).text
-
-        others = [] if is_remote else [calendar.agent]
-        app = App(secretary, *others, root=secretary.id, store=f"sqlite:///{tmp_path / 'tasks.db'}")
-        url, _ = await stack.enter_async_context(served(app))
-        client = await stack.enter_async_context(Client(url))
+    async with delegating_to(calendar, tmp_path, is_remote=is_remote) as client:
         asked = await client.send("What is on?")
         wanted = asked.authorization
         assert wanted is not None
