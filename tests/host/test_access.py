@@ -131,16 +131,15 @@ async def test_a_webhook_that_comes_with_a_message_needs_the_same_scopes(scopes:
         task = (await result(owner, "SendMessage", message("hello")))["task"]
         sender, hook = await client_of(running, scopes=scopes), {"url": "https://example.com/hook"}
         reserved = "needs the scope '"
-        for method in ("SendMessage", "SendStreamingMessage"):
-            params = message("again")
+        for method, asked, member in (
+            ("SendMessage", message, "taskPushNotificationConfig"),
+            ("SendStreamingMessage", message, "taskPushNotificationConfig"),
+            ("message/send", documented_message, "pushNotificationConfig"),
+            ("message/stream", documented_message, "pushNotificationConfig"),
+        ):
+            params = asked("again")
             params["message"]["taskId"] = task["id"]
-            params["configuration"] = {"taskPushNotificationConfig": hook}
-            reply = await sender.post(path_of("index"), json=request(method, params))
-            assert reserved in reply.text, reply.text
-        for method in ("message/send", "message/stream"):
-            params = documented_message("again")
-            params["message"]["taskId"] = task["id"]
-            params["configuration"] = {"pushNotificationConfig": hook}
+            params["configuration"] = {member: hook}
             reply = await sender.post(path_of("index"), json=request(method, params))
             assert reserved in reply.text, reply.text
         begun = await sender.post("/v1/requests", json={"message": "hello", "webhook": hook})

@@ -587,7 +587,7 @@ async def test_concurrent_requests_and_requests_per_minute_hold_for_all_processe
     quotas = Quotas(concurrent_requests=2, requests_per_minute=4)
     async with replica_hosts(models=echo_models(), quotas=quotas) as (one, two):
         for host in (one, two):
-            host.host.quotas._clock = lambda: 1_000.0  # pyright: ignore[reportPrivateUsage]  # a slow test is no minute
+            host.host.quotas._clock = lambda: 1_000.0  # pyright: ignore[reportPrivateUsage]  # stopped: none refill
         await counted(one, two)
         waiting = [asyncio.create_task(say(host.acme.client, "wait", agent="index")) for host in (one, two)]
         for host in (one, two):
